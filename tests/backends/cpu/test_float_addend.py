@@ -28,10 +28,11 @@ def _params(blocks: int, added: int) -> dict[str, ParamValue]:
     tiles = -(-_PIXELS // 3)
     strides = {"in_pixel": _DEPTH, "out_pixel": _FILTERS, "add_pixel": _FILTERS + 4}
     window = {"tap_rows": 1, "tap_runs": 1, "run": _DEPTH}
-    work = {"width": _PIXELS, "height": 1, "row_tiles": tiles, "tiles": tiles, "task_tiles": 1}
+    work = {"width": _PIXELS, "height": 1, "row_tiles": tiles, "tiles": tiles}
+    dealt = {"task_tiles": 1, "joined": 1}
     channels = {"blocks": blocks, "group_blocks": blocks, "group_channels": _FILTERS}
     channels["add_channels"] = added
-    return {**strides, **window, **work, **channels, "low": 0.0, "high": 6.0}
+    return {**strides, **window, **work, **dealt, **channels, "low": 0.0, "high": 6.0}
 
 
 @pytest.mark.parametrize(("vectors", "half"), [(1, 0), (2, 0), (2, 1), (1, 1)])

@@ -10,9 +10,9 @@ import pytest
 from circlet.backends.cpu.lower.floats.tiles import (
     Registers,
     choose_tile,
+    dealt_tiles,
     registers_of,
     task_panels,
-    task_tiles,
     vectors_of,
 )
 from circlet.backends.cpu.toolchain import compile_unit
@@ -64,21 +64,23 @@ def test_single_row_keeps_several_sums_in_flight() -> None:
 def test_large_problem_has_enough_tasks() -> None:
     tile = choose_tile(_WIDE, 196, 6)
     tiles = -(-196 // tile.pixels)
-    per_task = task_tiles(tile, tiles, 3, 384, (0, 0))
-    assert -(-tiles // per_task) * 3 >= 8
+    for far in (0, 4 << 20):
+        dealt = dealt_tiles(tile, tiles, 3, 384, (196 * 384 * 4, far))
+        assert -(-tiles // dealt.tiles) * 3 >= 8
 
 
-def test_tiny_problem_is_one_task_per_block() -> None:
+def test_input_of_joined_tasks_stays_near() -> None:
     tile = choose_tile(_WIDE, 64, 1)
-    assert task_tiles(tile, 5, 1, 4, (0, 0)) == 5
+    assert dealt_tiles(tile, 5, 1, 4, (0, 0)) == (1, 5)
+    assert dealt_tiles(tile, 500, 1, 4096, (0, 0)).joined * tile.pixels * 4096 * 4 < 1 << 20
 
 
 def test_far_weights_are_read_for_as_many_tiles_as_fit() -> None:
     tile, deep = choose_tile(_WIDE, 49, 32), 2048
     tiles, blocks = -(-49 // tile.pixels), 16
     near, far = (49 * deep * 4, 1 << 10), (49 * deep * 4, 4 << 20)
-    assert task_tiles(tile, tiles, blocks, deep, near) < tiles
-    assert task_tiles(tile, tiles, blocks, deep, far) == tiles
+    assert dealt_tiles(tile, tiles, blocks, deep, near).tiles < tiles
+    assert dealt_tiles(tile, tiles, blocks, deep, far) == (tiles, 1)
 
 
 def _inner_loops(text: str) -> list[list[str]]:

@@ -82,22 +82,31 @@ CIRCLET_INLINE void conv_bf16_tile(const struct conv_f32_params *p, const uint16
     conv_f32_end(acc, p, out, add, left, added, MR, NV, 0, ADD);
 }
 
+CIRCLET_INLINE void conv_bf16_block(const struct conv_f32_params *p, void *const *operands,
+                                    const struct conv_f32_span *span, uint32_t block,
+                                    const int MR, const int NV, const int ADD) {
+    struct conv_f32_task t = conv_f32_task(p, span, block, NV * CIRCLET_LANES);
+    int64_t taps = p->tap_rows * p->tap_runs * ((p->run + 1) / 2);
+    const float *add = ADD ? operands[3] : operands[2];
+    const float *w = (const float *)operands[1] + block * (taps + 1) * NV * CIRCLET_LANES;
+    for (; t.tile < t.stop; conv_f32_next(p, &t)) {
+        struct conv_f32_place at = conv_f32_place(p, &t, MR);
+        conv_bf16_tile(p, (const uint16_t *)operands[0] + at.in, w,
+                       (float *)operands[2] + at.out, add + at.add, t.left,
+                       p->add_channels - t.channel, MR, NV, ADD);
+    }
+}
+
 CIRCLET_INLINE void conv_bf16(const struct conv_bf16_params *params, void *const *operands,
                               void *scratch, int64_t begin, int64_t end, const int MR,
                               const int NV, const int ADD) {
     const struct conv_f32_params *p = &params->conv;
-    int64_t taps = p->tap_rows * p->tap_runs * ((p->run + 1) / 2);
-    const float *add = ADD ? operands[3] : operands[2];
     (void)scratch;
-    for (int64_t task = begin; task < end; task++) {
-        struct conv_f32_task t = conv_f32_task(p, task, NV * CIRCLET_LANES);
-        const float *w = (const float *)operands[1] + t.block * (taps + 1) * NV * CIRCLET_LANES;
-        for (; t.tile < t.stop; conv_f32_next(p, &t)) {
-            struct conv_f32_place at = conv_f32_place(p, &t, MR);
-            conv_bf16_tile(p, (const uint16_t *)operands[0] + at.in, w,
-                           (float *)operands[2] + at.out, add + at.add, t.left,
-                           p->add_channels - t.channel, MR, NV, ADD);
-        }
+    for (int64_t task = begin; task < end;) {
+        struct conv_f32_span span = conv_f32_span(p, task, end);
+        for (uint32_t block = span.block; block < span.last; block++)
+            conv_bf16_block(p, operands, &span, block, MR, NV, ADD);
+        task += span.tasks;
     }
 }
 

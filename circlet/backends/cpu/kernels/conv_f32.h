@@ -42,6 +42,7 @@ struct conv_f32_params {
     int32_t row_tiles;  /* tiles of a row */
     int32_t tiles;      /* tiles of all rows */
     int32_t task_tiles; /* tiles of a task */
+    int32_t joined;     /* tasks of a block, side by side, that a thread does before the next block */
     int32_t blocks;     /* channel blocks of all groups */
     int32_t group_blocks;   /* channel blocks of a group */
     int32_t group_channels; /* output channels of a group */
@@ -226,11 +227,34 @@ struct conv_f32_place {
     int64_t in, out, add;
 };
 
-/* `task_tiles` tiles of one channel block; blocks of the same tiles follow each other. The weights
- * of a block stay in the first-level cache for all tiles of a task, the input of the tiles in the
- * second-level cache for all blocks. */
+/* Tiles, and the channel blocks that are made of each: a task, or those that are joined. */
+struct conv_f32_span {
+    uint32_t tile, stop;
+    uint32_t block, last;
+    int64_t tasks;
+};
+
+/* What a thread does next of its tasks. A task is `task_tiles` tiles of one channel block; those of
+ * the same tiles follow each other, so that threads, which have stretches of tasks, find in their
+ * caches what they made in the step before, and leave there what they read in the next one. Whole
+ * rows of tasks are joined: the weights of a block stay in the first-level cache for all their
+ * tiles, the input of the tiles in the second-level cache for all blocks. */
+CIRCLET_INLINE struct conv_f32_span conv_f32_span(const struct conv_f32_params *p, int64_t task,
+                                                  int64_t end) {
+    uint32_t blocks = (uint32_t)p->blocks, first = (uint32_t)task / blocks;
+    uint32_t block = (uint32_t)task % blocks;
+    int64_t left = end - task, rows = block ? 0 : left / blocks;
+    uint32_t joined = (uint32_t)s_max_i64(1, s_min_i64(rows, p->joined));
+    uint32_t last = rows ? blocks : (uint32_t)s_min_i64(blocks, block + left);
+    uint32_t tile = first * (uint32_t)p->task_tiles;
+    int64_t stop = s_min_i64((int64_t)tile + (int64_t)joined * p->task_tiles, p->tiles);
+    return (struct conv_f32_span){tile, (uint32_t)stop, block, last,
+                                  (int64_t)joined * (last - block)};
+}
+
+/* The tiles of one channel block. */
 struct conv_f32_task {
-    uint32_t tile, stop, block;
+    uint32_t tile, stop;
     uint32_t row, column; /* of the tile, in rows of tiles */
     int64_t left;     /* channels of the group from the block's first on */
     int64_t channel;  /* the block's first */
@@ -245,18 +269,16 @@ CIRCLET_INLINE void conv_f32_find_row(const struct conv_f32_params *p, struct co
                                        strides_at(&p->add, batch, y, 0) + t->channel};
 }
 
-CIRCLET_INLINE struct conv_f32_task conv_f32_task(const struct conv_f32_params *p, int64_t task,
-                                                  const int width) {
-    uint32_t tile = (uint32_t)task / (uint32_t)p->blocks * (uint32_t)p->task_tiles;
-    uint32_t block = (uint32_t)task % (uint32_t)p->blocks;
+CIRCLET_INLINE struct conv_f32_task conv_f32_task(const struct conv_f32_params *p,
+                                                  const struct conv_f32_span *span,
+                                                  uint32_t block, const int width) {
     uint32_t group = block / (uint32_t)p->group_blocks;
     int64_t first = (int64_t)(block % (uint32_t)p->group_blocks) * width;
     struct conv_f32_task t = {
-        .tile = tile,
-        .stop = (uint32_t)s_min_i64((int64_t)tile + p->task_tiles, p->tiles),
-        .block = block,
-        .row = tile / (uint32_t)p->row_tiles,
-        .column = tile % (uint32_t)p->row_tiles,
+        .tile = span->tile,
+        .stop = span->stop,
+        .row = span->tile / (uint32_t)p->row_tiles,
+        .column = span->tile % (uint32_t)p->row_tiles,
         .left = p->group_channels - first,
         .channel = (int64_t)group * p->group_channels + first,
         .in_group = (int64_t)group * p->group_inputs,
@@ -293,26 +315,33 @@ CIRCLET_INLINE void conv_f32_fetch(const struct conv_f32_params *p, const float 
         }
 }
 
+CIRCLET_INLINE void conv_f32_block(const struct conv_f32_params *p, void *const *operands,
+                                   const struct conv_f32_span *span, uint32_t number,
+                                   const int MR, const int NV, const int HALF, const int ADD) {
+    const int width = CONV_F32_WIDTH(NV, HALF);
+    struct conv_f32_task t = conv_f32_task(p, span, number, width);
+    int64_t taps = p->tap_rows * p->tap_runs * p->run, block = (taps + 1) * width;
+    const float *in = operands[0], *add = ADD ? operands[3] : operands[2];
+    const float *w = (const float *)operands[1] + number * block;
+    float *out = operands[2];
+    for (int64_t tile = 0; t.tile < t.stop; conv_f32_next(p, &t), tile++) {
+        struct conv_f32_place at = conv_f32_place(p, &t, MR);
+        if (p->fetches)
+            conv_f32_fetch(p, out + at.out, add + at.add, MR, NV, ADD);
+        conv_f32_tile(p, in + at.in, w, conv_f32_ahead(w, block * 4, taps, tile), out + at.out,
+                      add + at.add, t.left, p->add_channels - t.channel, MR, NV, HALF, ADD);
+    }
+}
+
 CIRCLET_INLINE void conv_f32(const struct conv_f32_params *p, void *const *operands, void *scratch,
                              int64_t begin, int64_t end, const int MR, const int NV,
                              const int HALF, const int ADD) {
-    const int width = CONV_F32_WIDTH(NV, HALF);
-    int64_t taps = p->tap_rows * p->tap_runs * p->run;
-    const float *in = operands[0], *add = ADD ? operands[3] : operands[2];
-    float *out = operands[2];
     (void)scratch;
-    for (int64_t task = begin; task < end; task++) {
-        struct conv_f32_task t = conv_f32_task(p, task, width);
-        int64_t block = (taps + 1) * width;
-        const float *w = (const float *)operands[1] + t.block * block;
-        for (int64_t tile = 0; t.tile < t.stop; conv_f32_next(p, &t), tile++) {
-            struct conv_f32_place at = conv_f32_place(p, &t, MR);
-            if (p->fetches)
-                conv_f32_fetch(p, out + at.out, add + at.add, MR, NV, ADD);
-            conv_f32_tile(p, in + at.in, w, conv_f32_ahead(w, block * 4, taps, tile),
-                          out + at.out, add + at.add, t.left, p->add_channels - t.channel, MR, NV,
-                          HALF, ADD);
-        }
+    for (int64_t task = begin; task < end;) {
+        struct conv_f32_span span = conv_f32_span(p, task, end);
+        for (uint32_t block = span.block; block < span.last; block++)
+            conv_f32_block(p, operands, &span, block, MR, NV, HALF, ADD);
+        task += span.tasks;
     }
 }
 

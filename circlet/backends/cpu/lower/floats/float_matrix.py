@@ -16,10 +16,10 @@ from circlet.backends.cpu.lower.floats.computed_weights import (
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS, FloatArray, FloatProduct, edges
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
+    dealt_tiles,
     lanes_of,
     registers_of,
     row_cycles,
-    task_tiles,
     tiles_of,
     vectors_of,
 )
@@ -110,19 +110,20 @@ def _dealt(product: FloatProduct, tile: Tile, block: int) -> tuple[dict[str, Par
     tiles, blocks = product.rows * row_tiles, product.groups * group_blocks
     weight_bytes = blocks * block * product.depth * FLOAT_BYTES
     operand_bytes = reach(product) * FLOAT_BYTES, weight_bytes
-    per_task = task_tiles(tile, tiles, blocks, product.depth, operand_bytes)
+    dealt = dealt_tiles(tile, tiles, blocks, product.depth, operand_bytes)
     params: dict[str, ParamValue] = {
         "width": width,
         "height": height,
         "row_tiles": row_tiles,
         "tiles": tiles,
-        "task_tiles": per_task,
+        "task_tiles": dealt.tiles,
+        "joined": dealt.joined,
         "blocks": blocks,
         "group_blocks": group_blocks,
         "group_channels": filters,
         "fetches": int(product.depth >= _DEEP and not costs.are_near(_result_bytes(product))),
     }
-    return params, -(-tiles // max(1, per_task)) * blocks
+    return params, -(-tiles // max(1, dealt.tiles)) * blocks
 
 
 def _result_bytes(product: FloatProduct) -> int:

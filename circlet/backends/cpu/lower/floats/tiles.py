@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+from typing import NamedTuple
 
 from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.products.tiles import Tile, best_first
@@ -93,14 +94,27 @@ def tiles_of(
     return best_first(candidates, width, vectors)
 
 
-def task_tiles(
-    tile: Tile, tiles: int, blocks: int, depth: int, operand_bytes: tuple[int, int]
-) -> int:
-    """Tiles of one task: their input stays in the second-level cache while blocks go by.
+class Dealt(NamedTuple):
+    """How tiles are dealt out to threads.
 
-    Small problems are cut finer so that threads find work, but not below a few microseconds. Where
-    the weights come from beyond the second-level cache, they do so once for all tiles of a task:
-    tasks then fill the cache, and are as large as each other.
+    Attributes:
+        tiles: Of a task, which makes one block of channels of them.
+        joined: Tasks of a block that a thread does before those of the next one.
+    """
+
+    tiles: int
+    joined: int
+
+
+def dealt_tiles(
+    tile: Tile, tiles: int, blocks: int, depth: int, operand_bytes: tuple[int, int]
+) -> Dealt:
+    """Tasks whose input stays in the second-level cache while blocks go by.
+
+    A tile is a task, so that threads share even small problems out evenly, and each has the same
+    part of the image as in the layers before and behind. Where the weights come from beyond the
+    second-level cache, they do so once for all tiles of a task: tasks then fill the cache, and are
+    as large as each other, but not so large that threads find no work.
 
     Args:
         tile: The register tile.
@@ -109,17 +123,15 @@ def task_tiles(
         depth: Multiply-adds of one output.
         operand_bytes: Of the input that all tiles read, and of the weights of all blocks.
     """
-    tile_bytes = tile.pixels * depth * FLOAT_BYTES
+    input_bytes, weight_bytes = operand_bytes
+    if costs.are_near(weight_bytes):
+        cached = _TASK_INPUT_BYTES // max(1, tile.pixels * depth * FLOAT_BYTES)
+        return Dealt(1, min(tiles, max(1, cached)))
     shared = -(-tiles * blocks // _TASKS_WANTED)
     worthwhile = ceil(_TASK_PANEL_STEPS / max(1, tile.pixels * tile.vectors * depth))
-    input_bytes, weight_bytes = operand_bytes
-    is_near = costs.are_near(weight_bytes)
-    if is_near:
-        cached = _TASK_INPUT_BYTES // max(1, tile_bytes)
-    else:
-        cached = _FAR_TASK_INPUT_BYTES * tiles // max(1, input_bytes)
+    cached = _FAR_TASK_INPUT_BYTES * tiles // max(1, input_bytes)
     most = min(tiles, max(1, worthwhile, min(cached, shared)))
-    return most if is_near else ceil(tiles / ceil(tiles / most))
+    return Dealt(ceil(tiles / ceil(tiles / most)), 1)
 
 
 def task_panels(panels: int, tasks: int, panel_bytes: int) -> int:
