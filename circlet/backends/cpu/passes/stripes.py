@@ -22,7 +22,7 @@ _BYTES = ((DType.INT8,) * 3, (DType.UINT8,) * 3)
 _COPY = "RESHAPE"
 _IMAGE_RANK = 4
 _LEAST_SHARES = 7  # of an image: with fewer, the rows of a stripe are not much less than it
-_STRIPE_COUNTS = (8, 16, 32, 64, 128)
+_STRIPE_COUNTS = (16, 32, 64, 128)
 
 
 class Edge(NamedTuple):
@@ -79,11 +79,14 @@ class StripeFusion:
         return Op(FUSED_STRIPE, [parts[0].inputs[0], *others], last.outputs, attrs, last.origin)
 
     def _stripes(self, parts: Sequence[Op]) -> int:
-        """The fewest stripes whose rows fit the buffers, unless most rows would be shared ones."""
+        """The fewest stripes whose rows fit the buffers, unless most rows would be shared ones.
+
+        Many threads find work; twice as much, so that it evens out, where no row is made again.
+        """
         height = parts[-1].outputs[0].static_shape[1]
         shared = max(Edge(*pair).shared_rows for pair in pairwise(parts))
         most = max(1, height // max(1, shared))
-        counts = [count for count in _STRIPE_COUNTS if count < most]
+        counts = [count for count in _STRIPE_COUNTS[not shared :] if count < most]
         fits = (count for count in counts if _stripe_bytes(parts, count) <= self.buffer_bytes)
         return next(fits, most)
 

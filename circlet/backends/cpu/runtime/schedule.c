@@ -24,8 +24,8 @@ void schedule_split(bound_step *step, uint32_t threads, uint64_t worthwhile) {
     int64_t most = threads * CHUNKS_PER_THREAD;
     if (worthwhile < (uint64_t)most)
         most = worthwhile < threads ? threads : (int64_t)worthwhile;
-    else if (step->tasks < FEW_TASKS * most)
-        most *= 2; /* chunks of a few tasks, and tasks of one step, are uneven */
+    else if (step->tasks < FEW_TASKS * most && step->tasks % most)
+        most *= 2; /* chunks of a few tasks are uneven */
     if (most > threads)
         most -= most % threads;
     int64_t chunks = step->tasks < most ? step->tasks : most;
