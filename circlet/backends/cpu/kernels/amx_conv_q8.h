@@ -40,6 +40,7 @@ struct amx_conv_q8_params {
     int32_t channels;    /* output channels */
     int32_t blocks;      /* blocks of output channels */
     int32_t splits;      /* parts of the blocks that are separate tasks */
+    int32_t pixels_first; /* whether all pixels go through a part before the next one does */
     int32_t weight_zero; /* times the sum of a window's activations is subtracted */
     int32_t zero;        /* output zero point, less 128 for uint8 */
     int32_t out_flip;    /* 128 for uint8 outputs, else 0 */
@@ -176,7 +177,9 @@ CIRCLET_INLINE void amx_conv_q8_finish(const struct amx_conv_q8_params *p,
                       tail);
 }
 
-/* Where the windows and outputs of a task are, and which blocks of channels it makes. */
+/* Where the windows and outputs of a task are, and which blocks of channels it makes. Parts of the
+ * same pixels follow each other, unless their weights come from beyond the cache: threads, which
+ * have stretches of tasks, then meet the pixels that they had in the layer before. */
 struct amx_conv_q8_task {
     int32_t image, row, column;
     int64_t block, last;
@@ -185,7 +188,9 @@ struct amx_conv_q8_task {
 CIRCLET_INLINE struct amx_conv_q8_task amx_conv_q8_task(const struct amx_conv_q8_params *p,
                                                         int64_t task) {
     int32_t row_groups = p->rows * p->row_tasks;
-    int32_t split = (int32_t)task / row_groups, group = (int32_t)task % row_groups;
+    int32_t turn = p->pixels_first ? row_groups : p->splits;
+    int32_t slow = (int32_t)task / turn, fast = (int32_t)task % turn;
+    int32_t split = p->pixels_first ? slow : fast, group = p->pixels_first ? fast : slow;
     int32_t row = group / p->row_tasks, column = group % p->row_tasks * p->pixels;
     if (column > p->row_pixels - p->pixels) column = p->row_pixels - p->pixels;
     return (struct amx_conv_q8_task){row / p->image_rows, row % p->image_rows, column,

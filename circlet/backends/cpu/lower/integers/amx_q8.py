@@ -17,7 +17,12 @@ from circlet.backends.cpu.lower.integers.fully_connected_q8 import integer_rows
 from circlet.backends.cpu.lower.integers.q8 import Int8, refuses_weighted, signed_weights
 from circlet.backends.cpu.lower.integers.requantisation import interleaved_lanes
 from circlet.backends.cpu.lower.products.product import Im2colRow
-from circlet.backends.cpu.lower.products.windows import conv_border, is_pointwise, splits_of
+from circlet.backends.cpu.lower.products.windows import (
+    SPLIT_BYTES,
+    conv_border,
+    is_pointwise,
+    splits_of,
+)
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -98,6 +103,7 @@ class Step:
             "tile_pixels": self.tile_pixels,
             "blocks": blocks,
             "splits": splits,
+            "pixels_first": int(blocks * depth * self.columns > SPLIT_BYTES),
         }
         return params, rows * row_tasks * splits
 

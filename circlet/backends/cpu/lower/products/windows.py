@@ -14,7 +14,7 @@ from circlet.ops.operands import operand
 
 E = TypeVar("E")
 
-_SPLIT_BYTES = 1 << 18
+SPLIT_BYTES = 1 << 18  # of weights that stay in the cache
 _FEW_TASKS, _MANY_TASKS = 16, 48
 _WORTHWHILE_BYTES = 1 << 14
 
@@ -100,6 +100,6 @@ def splits_of(blocks: int, block_bytes: int, tiles: int) -> int:
     shared work on many threads are not small.
     """
     size, tiles = blocks * block_bytes, max(tiles, 1)
-    cached, few, many = -(-size // _SPLIT_BYTES), -(-_FEW_TASKS // tiles), -(-_MANY_TASKS // tiles)
+    cached, few, many = -(-size // SPLIT_BYTES), -(-_FEW_TASKS // tiles), -(-_MANY_TASKS // tiles)
     even = min(many, blocks // 2, size // _WORTHWHILE_BYTES)
     return min(max(cached, few, even), blocks)
