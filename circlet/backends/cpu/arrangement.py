@@ -21,11 +21,13 @@ class Arrangement:
     Attributes:
         plan_arena: From blocks to their offsets.
         place_constant: From the end of the constants so far, and a size, to an offset.
+        place_resident: The same for what is made once and stays.
         alignment: What the offsets of blocks must be multiples of.
     """
 
     plan_arena: Callable[[Sequence[Block]], MemoryPlan] = best_plan
     place_constant: Callable[[int, int], int] = next_line
+    place_resident: Callable[[int, int], int] = next_line
     alignment: int = LINE_BYTES
 
 
