@@ -138,6 +138,9 @@ class MemoryUse:
         peak_op, peak_kind: The op that runs at the peak.
         peak_tensors: What is alive then: name and bytes, largest first.
         constants_bytes: Packed weights and tables.
+        once: What is computed once for all runs and stays beside the arena: name and bytes, largest
+            first.
+        once_bytes: What that takes.
         rounded_ops: Operators that round their operands to bfloat16.
         scratch_bytes: What each thread of a run has besides.
         stripes: Operators that run stripe by stripe, how many stripes, and the bytes of scratch
@@ -154,6 +157,8 @@ class MemoryUse:
     rounded_ops: int = 0
     scratch_bytes: int = 0
     stripes: tuple[tuple[str, int, int], ...] = ()
+    once: tuple[tuple[str, int], ...] = ()
+    once_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ def _show_plan(out: Console, plan: MemoryReport) -> None:
         out,
         f"{plan.model}: a run needs {plan.planned_bytes:,} bytes at {plan.level} with "
         f"{counted(plan.threads, 'thread')}: arena {plan.arena_bytes:,}, scratch "
-        f"{plan.scratch_bytes:,}, arrays {plan.values_bytes:,}",
+        f"{plan.scratch_bytes:,}, arrays {plan.values_bytes:,}"
+        + (f", computed once {plan.once_bytes:,}" if plan.once_bytes else ""),
     )
     if plan.unplanned:
         count = counted(len(plan.unplanned), "operator")
@@ -46,6 +47,11 @@ def _show_partition(out: Console, part: PartitionMemory) -> None:
         f"{part.arena_bytes:,} bytes by {part.planner}, lower bound {part.lower_bound_bytes:,}, "
         f"gap {part.gap_bytes:,}",
     )
+    if part.once:
+        name, size = part.once[0]
+        what = counted(len(part.once), "result")
+        more = f"{what} of no input, computed once for all runs: {part.once_bytes:,} bytes"
+        line(out, f"{more}, of which {name} {size:,}")
     if not part.alive:
         return
     rows = [

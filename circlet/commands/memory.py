@@ -46,6 +46,7 @@ class MemoryAnswer:
             "arena_bytes": plan.arena_bytes,
             "scratch_bytes": plan.scratch_bytes,
             "values_bytes": plan.values_bytes,
+            "once_bytes": plan.once_bytes,
             "packed_bytes": plan.packed_bytes,
         }
         return {**sums, **asdict(self)}

@@ -17,7 +17,7 @@ from circlet.plan.free_list import FreeList
 
 # Pairs of blocks that are alive together: with more, blocks are placed by birth alone, as each
 # is then compared with none that is alive no more.
-_MOST_PAIRS = 1 << 21
+MOST_PAIRS = 1 << 21
 Life = TypeVar("Life", bound="Living")
 Extent = tuple[int, int, int]  # first byte, byte behind the last, block
 Planner = Callable[[Sequence["Block"]], list[int]]
@@ -78,7 +78,7 @@ def bump(blocks: Sequence[Block]) -> list[int]:
     offsets: list[int] = []
     end = 0
     for block in blocks:
-        offset = _align(end, block.alignment)
+        offset = align(end, block.alignment)
         offsets.append(offset)
         end = offset + block.size_bytes
     return offsets
@@ -109,7 +109,7 @@ def greedy_by_size(blocks: Sequence[Block]) -> list[int]:
     Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020), 4.3.
     """
     order = sorted(range(len(blocks)), key=lambda i: (-blocks[i].size_bytes, blocks[i].first))
-    placed, offsets = _Placed(blocks), [0] * len(blocks)
+    placed, offsets = Placed(blocks), [0] * len(blocks)
     for index in order:
         offset = offsets[index] = _lowest_gap(placed.beside(index), blocks[index])
         placed.add(index, offset)
@@ -140,7 +140,7 @@ def best_plan(blocks: Sequence[Block]) -> MemoryPlan:
     Where more blocks are alive together than can be compared, the suite is `first_fit` alone.
     """
     least, best = lower_bound(blocks), None
-    for name in PLANNERS if pairs_alive(blocks) <= _MOST_PAIRS else ("first_fit",):
+    for name in PLANNERS if pairs_alive(blocks) <= MOST_PAIRS else ("first_fit",):
         plan = _planned(blocks, name, least)
         if best is None or plan.arena_bytes < best.arena_bytes:
             best = plan
@@ -184,7 +184,7 @@ def pairs_alive(blocks: Sequence[Block]) -> int:
     return sum(born - bisect_left(ends, first) for born, first in enumerate(births))
 
 
-class _Placed:
+class Placed:
     """Blocks that have their place, by how long they live and from when."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
@@ -217,9 +217,10 @@ def _lowest_gap(taken: Sequence[Extent], block: Block) -> int:
     for start, end, _ in taken:
         if lowest + block.size_bytes <= start:
             break
-        lowest = max(lowest, _align(end, block.alignment))
+        lowest = max(lowest, align(end, block.alignment))
     return lowest
 
 
-def _align(value: int, alignment: int) -> int:
+def align(value: int, alignment: int) -> int:
+    """The smallest multiple of an alignment that is not below a value."""
     return -(-value // alignment) * alignment

@@ -69,7 +69,9 @@ def check_budget(
         "the network's memory is above the budget",
         where=where,
         why=f"it needs {report.planned_bytes:,} bytes: arena {report.arena_bytes:,}, "
-        f"scratch {report.scratch_bytes:,}, arrays {report.values_bytes:,}; "
+        f"scratch {report.scratch_bytes:,}, arrays {report.values_bytes:,}"
+        + (f", computed once {report.once_bytes:,}" if report.once_bytes else "")
+        + "; "
         f"the budget is {budget_bytes:,}",
         fix="; ".join(one.text for one in found) or "nothing that is known would lower it",
     )

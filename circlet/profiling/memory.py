@@ -64,6 +64,9 @@ class PartitionMemory:
         alive: What lies in the arena then, the largest first.
         scratch_bytes: What each thread has besides.
         packed_bytes: Weights and tables as kernels read them.
+        once: What is computed once for all runs and stays beside the arena: name and bytes, largest
+            first.
+        once_bytes: What that takes.
         map: Every tensor of the arena, with its place and its life.
     """
 
@@ -79,6 +82,8 @@ class PartitionMemory:
     scratch_bytes: int
     packed_bytes: int
     map: MemoryMap = NO_MAP
+    once: tuple[tuple[str, int], ...] = ()
+    once_bytes: int = 0
 
     @property
     def gap_bytes(self) -> int:
@@ -115,6 +120,11 @@ class MemoryReport:
         return sum(part.arena_bytes for part in self.partitions)
 
     @property
+    def once_bytes(self) -> int:
+        """What depends on no input, and is computed once for all runs."""
+        return sum(part.once_bytes for part in self.partitions)
+
+    @property
     def scratch_bytes(self) -> int:
         """Scratch memory of all threads."""
         return sum(part.scratch_bytes for part in self.partitions) * self.threads
@@ -131,8 +141,10 @@ class MemoryReport:
 
     @property
     def planned_bytes(self) -> int:
-        """All that a run takes beside code and weights: arenas, scratch memory, arrays."""
-        return self.arena_bytes + self.scratch_bytes + self.values_bytes
+        """All that a run takes beside code and weights: arenas, scratch memory, arrays, and what
+        is computed once.
+        """
+        return self.arena_bytes + self.scratch_bytes + self.values_bytes + self.once_bytes
 
     @property
     def peak(self) -> PartitionMemory | None:
@@ -190,6 +202,8 @@ def _partition(number: int, part: Partition, use: MemoryUse, placed: MemoryMap) 
         scratch_bytes=use.scratch_bytes,
         packed_bytes=use.constants_bytes,
         map=placed,
+        once=use.once,
+        once_bytes=use.once_bytes,
     )
 
 

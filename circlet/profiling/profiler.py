@@ -83,9 +83,10 @@ def _machine(session: Session, calls: Sequence[TimedCall]) -> Machine | None:
 
 
 def resident_bytes(session: Session, calls: Sequence[TimedCall]) -> int:
-    """The bytes that a run goes through: arenas, and the constants of all calls."""
+    """The bytes that a run goes through: arenas, what is computed once, the calls' constants."""
     parts = session.opened.metadata["partitions"]
-    arenas = sum(int(part.get("arena_bytes", 0)) for part in parts)
+    kinds = ("arena_bytes", "once_bytes")
+    arenas = sum(int(part.get(kind, 0)) for part in parts for kind in kinds)
     return arenas + sum(call.work.constant_bytes for call in calls)
 
 

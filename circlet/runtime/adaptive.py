@@ -254,10 +254,13 @@ class AdaptiveSession:
 
 
 def session_bytes(session: Session) -> int:
-    """Bytes of what a session has loaded and of one run: constants, arenas, arrays in between."""
+    """Bytes of what a session has loaded and of one run: constants, what is computed once, arenas,
+    and arrays in between.
+    """
     opened = session.opened
     arrays = sum(value.bytes for value in opened.values if not value.is_dynamic)
-    arenas = sum(int(part.entry.get("arena_bytes", 0)) for part in opened.partitions)
+    kinds = ("arena_bytes", "once_bytes")
+    arenas = sum(int(part.entry.get(kind, 0)) for part in opened.partitions for kind in kinds)
     loaded = [getattr(part.code, "constants", None) for part in opened.partitions]
     held = {array.ctypes.data: array.nbytes for array in loaded if array is not None}  # each once
     return arrays + arenas + sum(held.values())

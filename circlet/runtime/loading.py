@@ -107,6 +107,7 @@ def _charge_run(values: Sequence[Value], facts: dict[str, Any], budget: MemoryBu
             budget.charge(value.bytes, value.name, "its array")
     for part in facts["partitions"]:
         budget.charge(int(part.get("arena_bytes", 0)), part["backend"], "its working memory")
+        budget.charge(int(part.get("once_bytes", 0)), part["backend"], "what it computes once")
 
 
 def opened_plan(

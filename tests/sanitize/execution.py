@@ -120,6 +120,9 @@ class GuardedBinding:
         header = np.frombuffer(executable.plan, abi_dtypes()["circlet_plan"], 1)[0]
         self._arena = Region(int(header["arena_bytes"]), spread.tensors)
         self._arena.seal()
+        self._resident = Region(int(header["resident_bytes"]), spread.resident)
+        self._resident.seal()
+        self._once, self._is_made = int(header["once_steps"]), False
         self._params = address_of(executable.plan) + int(header["params_offset"])
         self._steps, self._operands = _tables(executable.plan, header)
 
@@ -127,11 +130,14 @@ class GuardedBinding:
         """Run all steps; kernels get their tasks in several calls, as from several threads."""
         arrays = [array for side in self._ports.values() for array in side]
         ports = {array.ctypes.data: self._guarded(array) for array in arrays}
-        index = 0
+        index = self._once if self._is_made else 0
         while index < len(self._steps):
             step = self._steps[index]
             operands = [self._address(operand, ports) for operand in self._operands_of(step)]
             self._executable.guard.say(self._executable.placed.names[index])
+            if index == self._once:
+                self._resident.seal(read_only=True)  # what runs again may not write to it
+                self._is_made = True
             index += 1
             if step["unit"] != CONTROL:
                 self._call(index - 1, operands)
@@ -178,6 +184,8 @@ class GuardedBinding:
             return ctypes.addressof(_STOP)
         if space is Space.ARENA:
             return self._arena.address + offset
+        if space is Space.RESIDENT:
+            return self._resident.address + offset
         if space is Space.CONSTANT:
             return self._executable.guarded.address + offset
         if space is Space.PARAMS:

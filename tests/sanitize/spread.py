@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from circlet.backends.cpu.arrangement import Arrangement
 from circlet.plan.memory import Block, MemoryPlan, lower_bound
@@ -18,17 +19,24 @@ class Spread:
 
     Attributes:
         at_end: Whether blocks end where their pages do, or start where they start.
-        tensors, constants: Offset and size of each, in the order in which they were placed.
+        tensors, resident, constants: Offset and size of each, in the order in which they were
+            placed.
     """
 
     at_end: bool
     tensors: list[tuple[int, int]] = field(default_factory=list)
+    resident: list[tuple[int, int]] = field(default_factory=list)
     constants: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def arrangement(self) -> Arrangement:
         """What the compiler takes."""
-        return Arrangement(self._plan_arena, self._place_constant, alignment=1)
+        return Arrangement(
+            self._plan_arena,
+            partial(self._place_behind, self.constants),
+            partial(self._place_behind, self.resident),
+            alignment=1,
+        )
 
     def _plan_arena(self, blocks: Sequence[Block]) -> MemoryPlan:
         end = 0
@@ -39,9 +47,9 @@ class Spread:
         offsets = tuple(start for start, _ in self.tensors)
         return MemoryPlan("spread", offsets, end, lower_bound(blocks))
 
-    def _place_constant(self, end: int, size_bytes: int) -> int:
+    def _place_behind(self, placed: list[tuple[int, int]], end: int, size_bytes: int) -> int:
         start = self._place(end, size_bytes)
-        self.constants.append((start, size_bytes))
+        placed.append((start, size_bytes))
         return start
 
     def _place(self, end: int, size_bytes: int) -> int:

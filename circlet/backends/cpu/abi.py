@@ -19,7 +19,7 @@ from circlet.errors import BackendError
 
 ABI_HEADER = Path(__file__).parent / "runtime" / "circlet_abi.h"
 PLAN_MAGIC = 0x504C5243
-ABI_VERSION = 5
+ABI_VERSION = 6
 CONTROL = 0xFFFFFFFF
 WORK_UNIT = 1024
 LINE_BYTES = 64  # A cache line, and the widest vector register: what memory is aligned to.
@@ -61,6 +61,7 @@ class Space(IntEnum):
     PARAMS = 5
     KERNEL = 6
     STOP = 7
+    RESIDENT = 8
 
 
 class Operand(NamedTuple):
@@ -293,6 +294,8 @@ class PlanBuilder:
         arena_bytes: int,
         scratch_bytes: int,
         constants_bytes: int,
+        resident_bytes: int = 0,
+        once_steps: int = 0,
         most_turns: int = 0,
         most_work: int = 2**64 - 1,
     ) -> bytes:
@@ -315,6 +318,8 @@ class PlanBuilder:
                 "arena_bytes": arena_bytes,
                 "scratch_bytes": scratch_bytes,
                 "constants_bytes": constants_bytes,
+                "resident_bytes": resident_bytes,
+                "once_steps": once_steps,
                 "most_turns": most_turns,
                 "most_work": min(most_work // WORK_UNIT + 1, 2**64 - 1),
             }

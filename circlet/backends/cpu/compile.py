@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
 from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space
-from circlet.backends.cpu.alias_sets import aliases_of
+from circlet.backends.cpu.arena import Arena, plan_arena
 from circlet.backends.cpu.arrangement import COMPACT, Arrangement
 from circlet.backends.cpu.constants import Constants
 from circlet.backends.cpu.control import Flat, Goto, flatten
 from circlet.backends.cpu.emit import EmittedKernel, emit_unit
-from circlet.backends.cpu.loops import Loops
 from circlet.backends.cpu.lowered import Lowered
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -38,7 +37,7 @@ from circlet.backends.cpu.reuse_index import (
     Signatures,
     kernel_key,
 )
-from circlet.backends.cpu.storage import Buffer, Storage
+from circlet.backends.cpu.storage import RESIDENT, Buffer, Storage
 from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
@@ -46,14 +45,17 @@ from circlet.limits import MemoryBudget
 from circlet.ops.work import work_of
 from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
-from circlet.plan.validate import validate_aliases, validate_plan
 from circlet.target.targets import Target
 
 _NOTHING = Operand(Space.NONE)
-_NO_BLOCK = Block("", 0, 0, 0)
 _UNBOUNDED = 1 << 62
 _MOST_IN_UNIT = 32
-_SPACES = {"arena": Space.ARENA, "input": Space.INPUT, "output": Space.OUTPUT}
+_SPACES = {
+    "arena": Space.ARENA,
+    RESIDENT: Space.RESIDENT,
+    "input": Space.INPUT,
+    "output": Space.OUTPUT,
+}
 
 
 class RunBounds(NamedTuple):
@@ -81,6 +83,9 @@ class LoweredPartition:
         calls: The kernel call of each step, None for a jump.
         reuse: What of it serves other sizes of the network's inputs.
         values: Makes the table of where results of ops lie, for those who observe a run.
+        resident: What is made once and stays beside the arena: name and bytes.
+        resident_bytes: What that takes.
+        once: How many of the steps, the first, run once for all runs.
         firsts: For each kernel in the units the position of the first op that needs it, sorted.
     """
 
@@ -95,6 +100,9 @@ class LoweredPartition:
     reuse: ReuseIndex = NO_REUSE
     values: Callable[[], bytes] = bytes
     firsts: tuple[int, ...] = ()
+    resident: tuple[tuple[str, int], ...] = ()
+    resident_bytes: int = 0
+    once: int = 0
 
 
 def compile_partition(
@@ -132,23 +140,26 @@ def compile_partition(
     chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
     constants = Constants(arrangement, Signatures(names or {}), reuse, budget)
     lowered = Lowered(partition, flat, chosen, target, constants, reuse, settings, precision)
-    memory, offsets, blocks = _plan_arena(lowered, arrangement, budget)
+    arena = plan_arena(lowered, arrangement, budget)
     needed, locations = _needed_kernels(lowered, reuse or NO_REUSE)
     units = _emit(needed, locations, unit_count, reuse or NO_REUSE)
     sources = _positions(partition, flat)
     kept = lowered.reuse(locations, units)
-    plan = _assemble(partition, lowered, memory, offsets, locations, kept, sources, bounds)
+    plan = _assemble(partition, lowered, arena, locations, kept, sources, bounds)
     return LoweredPartition(
         units=units,
         plan=plan,
         constants=b"" if lowered.reuses else lowered.constants,
-        memory=memory,
+        memory=arena.memory,
         steps=tuple((sources[step.op], _step_name(step)) for step in lowered.steps),
         lowerings=tuple(chosen[op].name if op in chosen else "jumps" for op in partition.ops),
-        blocks=blocks,
+        blocks=arena.blocks,
+        resident=arena.resident,
+        resident_bytes=arena.resident_bytes,
+        once=lowered.once,
         calls=tuple(step if isinstance(step, KernelCall) else None for step in lowered.steps),
         reuse=kept,
-        values=partial(observation_table, lowered, partial(_place, lowered.storage, offsets)),
+        values=partial(observation_table, lowered, partial(_place, lowered.storage, arena.offsets)),
         firsts=tuple(sorted(min(sources[op] for op in ops) for ops in needed.values())),
     )
 
@@ -172,35 +183,6 @@ def _row(op: Op, target: Target) -> Lowering:
     if isinstance(row, str):
         raise PlacementError(f"{op.label} has no native kernel", where=op.name, why=row)
     return row
-
-
-def _plan_arena(
-    lowered: Lowered, arrangement: Arrangement, budget: MemoryBudget
-) -> tuple[MemoryPlan, dict[Buffer, int], tuple[Block, ...]]:
-    touched: dict[Buffer, list[int]] = {}
-    tensors = [_tensors(step) for step in lowered.steps]
-    for index, seen in enumerate(tensors):
-        for tensor in seen:
-            touched.setdefault(lowered.storage.allocations[tensor].buffer, []).append(index)
-    loops = Loops(lowered.loops())
-    for steps in touched.values():
-        steps.append(loops.end_of(steps[0], steps[-1]))
-    buffers = [buffer for buffer in touched if buffer.space == "arena"]
-    align = arrangement.alignment
-    blocks = [Block(b.name, b.size_bytes, touched[b][0], touched[b][-1], align) for b in buffers]
-    memory = arrangement.plan_arena(blocks)
-    largest = max(blocks, key=lambda block: block.size_bytes, default=_NO_BLOCK)
-    budget.charge(memory.arena_bytes, largest.name, "working memory, most of it here")
-    validate_plan(blocks, memory)
-    validate_aliases(aliases_of(lowered.ops, lowered.storage.allocations, tensors))
-    return memory, dict(zip(buffers, memory.offsets, strict=True)), tuple(blocks)
-
-
-def _tensors(step: KernelCall | Goto) -> list[Tensor]:
-    """The tensors whose memory a step touches."""
-    if isinstance(step, KernelCall):
-        return [ref.tensor for ref in step.operands if isinstance(ref, TensorRef)]
-    return [step.unless] if step.unless is not None and not step.unless.is_constant else []
 
 
 def _kernels(call: KernelCall) -> list[tuple[Kernel, Op]]:
@@ -253,14 +235,13 @@ def _emit(
 def _assemble(
     partition: Partition,
     lowered: Lowered,
-    memory: MemoryPlan,
-    offsets: Mapping[Buffer, int],
+    arena: Arena,
     locations: Mapping[Kernel, KernelLocation],
     kept: ReuseIndex,
     sources: Mapping[Op, int],
     bounds: RunBounds,
 ) -> bytes:
-    builder = PlanBuilder()
+    builder, offsets = PlanBuilder(), arena.offsets
     shares = Counter(call.op for call in lowered.calls)
     work = {op: -(-work_of(op) // count) for op, count in shares.items()}
     if lowered.reuses:
@@ -280,9 +261,11 @@ def _assemble(
         input_count=len(partition.inputs),
         output_count=len(partition.outputs),
         unit_count=kept.units,
-        arena_bytes=memory.arena_bytes,
+        arena_bytes=arena.memory.arena_bytes,
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
         constants_bytes=kept.constants_bytes,
+        resident_bytes=arena.resident_bytes,
+        once_steps=lowered.once,
         most_turns=min(bounds.turns, 2**32 - 1),
         most_work=bounds.work,
     )

@@ -1,8 +1,8 @@
-"""Which results may take the memory of an input that nothing reads afterwards."""
+"""Which results may take the memory of an input that nothing reads afterwards, in no later run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from circlet.backends.cpu.lowering import Lowering
 from circlet.ir import Op, Tensor
@@ -16,8 +16,10 @@ class InPlace:
         ops: Sequence[Op],
         rows: Mapping[Op, Lowering],
         readers: Mapping[Tensor, Sequence[Op]],
+        lasting: Collection[Tensor],
     ) -> None:
         self._rows = rows
+        self._lasting = lasting
         self._readers = readers
         self._positions = {op: index for index, op in enumerate(ops)}
         self._made = {tensor: index for index, op in enumerate(ops) for tensor in op.outputs}
@@ -35,6 +37,7 @@ class InPlace:
             and source.static_shape == result.static_shape
             and source.dtype.bits == result.dtype.bits
             and self._readers[source][-1] is op
+            and (source in self._lasting) <= (result in self._lasting)
             and overwrites(op, source, result)
         ]
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     Image = bytes | memoryview
 
 _ALIGNMENT = 64  # LINE_BYTES of abi.py, which a start does without
-_ARENA, _INPUT = 1, 3  # of `enum circlet_space`
+_ARENA, _INPUT, _RESIDENT = 1, 3, 8  # of `enum circlet_space`
 _INTERRUPTED, _BAD_OPERAND = 9, 11  # of `enum circlet_status`
-_PLAN_HEADER_BYTES, _STEP_WORDS, _CONTROL = 80, 10, 0xFFFFFFFF  # of `circlet_abi.h`
+_PLAN_HEADER_BYTES, _STEP_WORDS, _CONTROL = 96, 10, 0xFFFFFFFF  # of `circlet_abi.h`
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of `circlet_runtime.h`
 _LONG_WORK = 1 << 20  # in the units of steps
 _load_numbers = itertools.count(1)
@@ -341,10 +341,11 @@ class Binding:
 
     def _address(self, space: int, buffer: int, offset: int) -> int:
         """The address of a place, whose space is one of `enum circlet_space`."""
-        if space == _ARENA:
-            arena = self._runtime.library.function("circlet_binding_arena", ctypes.c_void_p)
-            arena.restype = ctypes.c_void_p  # type: ignore[attr-defined]
-            return (arena(self._handle) or 0) + offset
+        if space in (_ARENA, _RESIDENT):
+            name = "circlet_binding_arena" if space == _ARENA else "circlet_binding_resident"
+            memory = self._runtime.library.function(name, ctypes.c_void_p)
+            memory.restype = ctypes.c_void_p  # type: ignore[attr-defined]
+            return (memory(self._handle) or 0) + offset
         arrays = self._bound.inputs if space == _INPUT else self._bound.outputs
         return address_of(arrays[buffer]) + offset
 

@@ -23,6 +23,7 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
+from circlet.backends.cpu.once import lasting, once_first
 from circlet.backends.cpu.reuse_index import KernelLocation, ReuseIndex, kernel_key
 from circlet.backends.cpu.storage import Buffer, Storage
 from circlet.backends.cpu.tuning.knobs import Knob, KnobSettings
@@ -50,6 +51,7 @@ class Lowered:
         ops: What is lowered, in order.
         steps: Kernel calls and jumps in order.
         labels: The step that each label stands before.
+        once: How many of the steps, the first, run once for all runs.
         precompiled: Kernels that no step calls, and the ops that they are for.
     """
 
@@ -68,7 +70,8 @@ class Lowered:
         self._vector_bytes = vector_bytes(target)
         self._constants, self._reuse, self._settings = constants, reuse, settings
         self.ops = flat.ops
-        self.storage = Storage(partition, flat.ops, rows, flat.pinned)
+        self._lasting = lasting(flat.ops, flat.owners.keys())
+        self.storage = Storage(partition, flat.ops, rows, flat.pinned, self._lasting)
         self.steps: list[KernelCall | Goto] = []
         self.labels: dict[Label, int] = {}
         self.precompiled: dict[Kernel, Op] = {}
@@ -78,6 +81,10 @@ class Lowered:
         self._bordered: set[Buffer] = set()
         for item in flat.items:
             self._take(item, rows)
+        inside = flat.owners.keys()
+        self.steps, self.labels, self.once = once_first(
+            self.steps, self.labels, inside, lambda tensor: self.storage.allocations[tensor].buffer
+        )
 
     @property
     def calls(self) -> list[KernelCall]:
@@ -128,6 +135,9 @@ class Lowered:
 
     def layout(self, tensor: Tensor) -> Layout:
         return self.storage.allocations[self._substitutes.get(tensor, tensor)].layout
+
+    def lasts(self, tensor: Tensor) -> bool:
+        return tensor in self._lasting
 
     def shares(self, source: Tensor, target: Tensor) -> bool:
         return source in self.storage.allocations and self.storage.shares(source, target)

@@ -129,6 +129,10 @@ class Context(Protocol):
         """Where a tensor's elements sit."""
         ...
 
+    def lasts(self, tensor: Tensor) -> bool:
+        """Whether a tensor is computed once for all runs, so that much work on it pays."""
+        ...
+
     def shares(self, source: Tensor, target: Tensor) -> bool:
         """Whether both already live in one buffer, so that copying between them is not needed."""
         ...

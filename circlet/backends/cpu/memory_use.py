@@ -29,6 +29,8 @@ def memory_use(partition: Partition, compiled: LoweredPartition) -> MemoryUse:
         rounded_ops=len({op for op, kernel in compiled.steps if "bf16" in kernel}),
         scratch_bytes=max((c.scratch_bytes for c in compiled.calls if c is not None), default=0),
         stripes=tuple(_stripes(compiled)),
+        once=tuple(sorted(compiled.resident, key=lambda row: -row[1])),
+        once_bytes=compiled.resident_bytes,
     )
 
 

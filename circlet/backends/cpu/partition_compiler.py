@@ -267,6 +267,7 @@ def facts_of(compiled: LoweredPartition) -> dict[str, object]:
         "lowerings": compiled.lowerings,
         "steps": compiled.steps,
         "arena_bytes": memory.arena_bytes,
+        "once_bytes": compiled.resident_bytes,
         "lower_bound_bytes": memory.lower_bound_bytes,
         "planner": memory.planner,
     }

@@ -28,6 +28,7 @@ from circlet.ops.operands import is_reshape
 from circlet.ops.scalars import element_scalar
 from circlet.plan.partition import Partition
 
+RESIDENT = "resident"
 _LONG_RUN_BYTES = 64
 
 
@@ -37,7 +38,7 @@ class Buffer:
 
     Attributes:
         name: The tensor it is made for.
-        space: "arena", "input" or "output" (the caller's buffers).
+        space: "arena", RESIDENT (kept from run to run), "input" or "output" (the caller's buffers).
         index: Position of the caller's buffer.
         size_bytes: Bytes, without slack.
     """
@@ -69,8 +70,12 @@ class Storage:
         ops: Sequence[Op],
         rows: Mapping[Op, Lowering],
         pinned: Collection[Tensor] = (),
+        lasting: Collection[Tensor] = (),
     ) -> None:
-        """`ops` are those of the partition, and those that control flow in it expands to."""
+        """`ops` are those of the partition, and those that control flow in it expands to.
+
+        Tensors that are `lasting` are computed once, for all runs.
+        """
         self._partition = partition
         self._ops = ops
         self._pinned = pinned
@@ -79,7 +84,7 @@ class Storage:
         self._updated = set() if pinned else updated_operands(ops, self._readers)
         self._living = {} if pinned else living_updates(ops, self._readers)
         in_place = partition.in_place and not pinned
-        self._inplace = InPlace(ops, rows, self._readers) if in_place else None
+        self._inplace = InPlace(ops, rows, self._readers, lasting) if in_place else None
         self._producers = {t: op for op in ops for t in op.outputs}
         self._requests = self._border_requests()
         self._shared = SharedBuffers(self._inplace.end_of if self._inplace else lambda tensor: 0)

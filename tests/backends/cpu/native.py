@@ -90,6 +90,8 @@ def finish(
     units: int = 1,
     arena_bytes: int = 0,
     constants_bytes: int = 0,
+    resident_bytes: int = 0,
+    once_steps: int = 0,
 ) -> bytes:
     return builder.finish(
         input_count=inputs,
@@ -98,6 +100,8 @@ def finish(
         arena_bytes=arena_bytes,
         scratch_bytes=512,
         constants_bytes=constants_bytes,
+        resident_bytes=resident_bytes,
+        once_steps=once_steps,
     )
 
 

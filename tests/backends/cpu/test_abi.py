@@ -75,7 +75,7 @@ def test_what_is_no_parameter_struct_is_refused(struct: str) -> None:
 
 def test_structs_have_the_sizes_that_the_runtime_uses() -> None:
     sizes = {name: layout.itemsize for name, layout in abi.abi_dtypes().items()}
-    assert sizes == {"circlet_plan": 80, "circlet_step": 40, "circlet_operand": 16}
+    assert sizes == {"circlet_plan": 96, "circlet_step": 40, "circlet_operand": 16}
 
 
 @pytest.mark.parametrize(("enum", "prefix"), [(Space, "circlet_space"), (Status, "circlet_status")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, abi_dtypes
+from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space, abi_dtypes
 from circlet.backends.cpu.loader import Executable
 from circlet.backends.cpu.toolchain import compile_unit
 from circlet.errors import ArtifactError, CircletError
@@ -25,6 +25,8 @@ HEADER_DAMAGE = {
     "arena_bytes": 2**63,
     "scratch_bytes": 2**62,
     "constants_bytes": 1,
+    "resident_bytes": 2**63,
+    "once_steps": 3,
 }
 
 
@@ -64,6 +66,7 @@ def test_a_damaged_step_is_refused(name: str) -> None:
         Operand(Space.ARENA, 0, 65),
         Operand(Space.ARENA, 0, -1),
         Operand(Space.CONSTANT, 0, 1),
+        Operand(Space.RESIDENT, 0, 1),
         Operand(Space.INPUT, 1),
         Operand(Space.OUTPUT, 1),
         Operand(Space.OUTPUT, 0, -4),
@@ -75,6 +78,19 @@ def test_an_operand_outside_its_space_is_refused(operand: Operand) -> None:
     builder.add_step(0, native.ADD, [operand], b"", 1)
     with pytest.raises(ArtifactError):
         native.executable(native.finish(builder, arena_bytes=64))
+
+
+@pytest.mark.parametrize(("place", "destination"), [(0, 2), (2, 0)])
+def test_a_jump_into_or_out_of_what_runs_once_is_refused(place: int, destination: int) -> None:
+    builder = PlanBuilder()
+    for number in range(3):
+        if number == place:
+            builder.add_jump(Jump.ALWAYS, [], destination)
+        else:
+            builder.add_step(0, native.ADD, [Operand(Space.RESIDENT)], b"", 1)
+    plan = native.finish(builder, resident_bytes=64, once_steps=1)
+    with pytest.raises(ArtifactError):
+        native.executable(plan)
 
 
 def test_random_damage_never_crashes() -> None:

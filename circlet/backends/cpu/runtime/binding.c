@@ -1,6 +1,7 @@
 /* A plan with memory: resolved operands, arena, scratch; and the loop that runs it. */
 #include "executable.h"
 #include "pool.h"
+#include "resident.h"
 #include "schedule.h"
 #include "sys.h"
 
@@ -81,6 +82,8 @@ static void *fixed_address(circlet_binding *binding, const circlet_operand *oper
         return (void *)binding->executable->units[operand->index]->kernels[operand->offset];
     if (operand->space == CIRCLET_STOP)
         return &binding->watch.stop;
+    if (operand->space == CIRCLET_RESIDENT)
+        return binding->executable->resident + operand->offset;
     return NULL;
 }
 
@@ -222,6 +225,10 @@ CIRCLET_EXPORT uint32_t circlet_binding_set_output(circlet_binding *binding, uin
 
 CIRCLET_EXPORT void *circlet_binding_arena(circlet_binding *binding) { return binding->arena; }
 
+CIRCLET_EXPORT void *circlet_binding_resident(circlet_binding *binding) {
+    return binding->executable->resident;
+}
+
 CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64_t *step_ns) {
     if (!enter_now(binding))
         return CIRCLET_BUSY;
@@ -288,18 +295,20 @@ static inline uint32_t step_after(const bound_step *control, uint32_t index) {
 /* The clock is read only where somebody wants to know: a deadline, a profile, a trial, or after much
  * work. Jumps backwards, onto themselves too, are turns of loops, and the plan says how many one run
  * may do, and how much work. */
-static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
+static uint32_t run_steps(circlet_binding *binding, uint32_t first, uint32_t end,
+                          uint64_t deadline_ns, uint32_t threads) {
     uint64_t *step_ns = binding->step_ns;
     schedule *schedule = &binding->schedule;
-    uint32_t is_sampled = !binding->observer && /* what an observer does is not the steps' time */
-                          schedule_next(schedule, binding->steps, binding->step_count, threads);
+    bound_step *steps = binding->steps + first;
+    uint32_t is_sampled = end == binding->step_count && /* what runs once teaches nothing */
+                          !binding->observer && /* what an observer does is not the steps' time */
+                          schedule_next(schedule, steps, end - first, threads);
     uint32_t timed = deadline_ns || step_ns || is_sampled || binding->observer;
     uint64_t start = timed ? sys_now_ns() : 0, before = start;
     uint32_t turns_left = binding->executable->plan->most_turns;
     uint64_t work = 0, most_work = binding->executable->plan->most_work;
     uint64_t weight = 0, next_look = WORK_PER_LOOK;
-    clear_clocks(binding);
-    for (uint32_t i = 0, next; i < binding->step_count; i = next) {
+    for (uint32_t i = first, next; i < end; i = next) {
         bound_step *step = &binding->steps[i];
         if (__atomic_load_n(&binding->state, __ATOMIC_RELAXED) & CANCELLED_BIT)
             return CIRCLET_CANCELLED;
@@ -335,8 +344,28 @@ static uint32_t run_steps(circlet_binding *binding, uint64_t deadline_ns, uint32
         before = now;
     }
     if (is_sampled)
-        schedule_record_run(schedule, binding->steps, binding->step_count, threads, before - start);
+        schedule_record_run(schedule, steps, end - first, threads, before - start);
     return binding->watch.status; /* a kernel may have stopped */
+}
+
+/* Runs what depends on no run, unless a binding of the executable did. */
+static uint32_t make_resident(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
+    circlet_executable *executable = binding->executable;
+    uint64_t token = pool_process_token(binding->pool);
+    uint32_t is_maker = 0, status = resident_begin(executable, token, &binding->watch, &is_maker);
+    if (is_maker) {
+        uint32_t count = (uint32_t)executable->plan->once_steps;
+        status = run_steps(binding, 0, count, deadline_ns, threads);
+        resident_end(executable, status);
+    }
+    return status;
+}
+
+static uint32_t run_plan(circlet_binding *binding, uint64_t deadline_ns, uint32_t threads) {
+    clear_clocks(binding);
+    uint32_t first = (uint32_t)binding->executable->plan->once_steps;
+    uint32_t status = first ? make_resident(binding, deadline_ns, threads) : CIRCLET_OK;
+    return status ? status : run_steps(binding, first, binding->step_count, deadline_ns, threads);
 }
 
 /* Takes a team for a run; returns how many threads it has, of which 1 stands for no team. */
@@ -365,7 +394,7 @@ static uint32_t run_entered(circlet_binding *binding, uint64_t timeout_ns) {
     if (state != CPU_FLOAT_DEFAULT)
         cpu_set_float_state(CPU_FLOAT_DEFAULT);
     watch_start(&binding->watch, &binding->state, deadline);
-    uint32_t status = run_steps(binding, deadline, threads);
+    uint32_t status = run_plan(binding, deadline, threads);
     cpu_set_float_state(state);
     if (!is_serial)
         end_on_team(binding);

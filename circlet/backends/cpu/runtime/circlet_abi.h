@@ -2,7 +2,8 @@
  *
  * A unit is a freestanding shared object of kernels. A plan is a constant block of bytes in the
  * artifact: a header, then steps, operands and kernel parameters. The runtime binds a plan to an
- * arena and to the caller's buffers and runs its steps in order, each spread over threads.
+ * arena and to the caller's buffers and runs its steps in order, each spread over threads. What
+ * the first steps make of constants alone lies in memory that all bindings share.
  * All numbers are in the byte order of the target. Everything here is read-only at run time.
  */
 #ifndef CIRCLET_ABI_H
@@ -10,7 +11,7 @@
 
 #include <stdint.h>
 
-#define CIRCLET_ABI_VERSION 5u
+#define CIRCLET_ABI_VERSION 6u
 #define CIRCLET_PLAN_MAGIC 0x504C5243u /* "CRLP" */
 
 /* One kernel does the tasks begin <= task < end of a step. `params` is the kernel family's own
@@ -51,7 +52,8 @@ enum circlet_space {
     CIRCLET_OUTPUT = 4,   /* offset into the caller's output buffer `index` */
     CIRCLET_PARAMS = 5,   /* offset into the plan's parameter block: constants of this plan alone */
     CIRCLET_KERNEL = 6,   /* the circlet_kernel number `offset` of unit `index` */
-    CIRCLET_STOP = 7      /* the circlet_stop of the run */
+    CIRCLET_STOP = 7,     /* the circlet_stop of the run */
+    CIRCLET_RESIDENT = 8  /* offset into what the executable keeps from run to run */
 };
 
 typedef struct circlet_operand {
@@ -100,6 +102,8 @@ typedef struct circlet_plan {
     uint64_t scratch_bytes; /* per thread */
     uint64_t constants_bytes;
     uint64_t most_work; /* that one run may do, in the units of steps */
+    uint64_t resident_bytes;
+    uint64_t once_steps; /* the first so many: they depend on no run, and run before the first */
 } circlet_plan;
 
 enum circlet_status {

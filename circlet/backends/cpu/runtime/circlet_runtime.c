@@ -2,6 +2,7 @@
 #include "binding.c"
 #include "executable.c"
 #include "pool.c"
+#include "resident.c"
 #include "schedule.c"
 #include "support.h"
 #include "team.c"

@@ -52,8 +52,9 @@ CIRCLET_EXPORT uint32_t circlet_binding_set_input(circlet_binding *binding, uint
 CIRCLET_EXPORT uint32_t circlet_binding_set_output(circlet_binding *binding, uint32_t index,
                                                    void *buffer);
 
-/* Where the arena starts: for debuggers and for tests. */
+/* Where the arena starts, and what all bindings of an executable share: for observers. */
 CIRCLET_EXPORT void *circlet_binding_arena(circlet_binding *binding);
+CIRCLET_EXPORT void *circlet_binding_resident(circlet_binding *binding);
 
 /* Has every run write the nanoseconds of each step to `step_ns`; null stops it. */
 CIRCLET_EXPORT uint32_t circlet_binding_profile(circlet_binding *binding, uint64_t *step_ns);
@@ -64,7 +65,7 @@ CIRCLET_EXPORT uint32_t circlet_binding_profile_threads(circlet_binding *binding
                                                         uint64_t *busy_ns);
 
 /* Is told of a step that has run, on the thread that called circlet_run. It may call
- * circlet_cancel on the binding, and nothing else of it. */
+ * circlet_cancel on the binding, and nothing else of it; and run no other of its executable. */
 typedef void circlet_observer(void *context, uint32_t step, uint64_t ns);
 
 /* Has every run tell `observer` of each step, the time that it takes itself left out; null stops
@@ -76,7 +77,8 @@ CIRCLET_EXPORT uint32_t circlet_binding_observe(circlet_binding *binding,
  * CIRCLET_BAD_OPERAND. */
 CIRCLET_EXPORT uint32_t circlet_binding_refused_step(const circlet_binding *binding);
 
-/* Runs all steps. With a timeout other than 0 the run ends soon after it, inside of long steps too;
+/* Runs all steps; those that depend on no run only where no binding of the executable has run them,
+ * or while another one does waits for it. With a timeout other than 0 the run ends soon after it, inside of long steps too;
  * the outputs are then undefined. The floating-point state of the caller is kept. */
 CIRCLET_EXPORT uint32_t circlet_run(circlet_binding *binding, uint64_t timeout_ns);
 

@@ -27,6 +27,7 @@ static uint32_t header_is_sound(const circlet_plan *plan, uint64_t plan_bytes) {
 
 static uint32_t sizes_are_sound(const circlet_plan *plan) {
     return plan->arena_bytes <= CIRCLET_MAX_MEMORY && plan->scratch_bytes <= CIRCLET_MAX_MEMORY &&
+           plan->resident_bytes <= CIRCLET_MAX_MEMORY && plan->once_steps <= plan->step_count &&
            plan->input_count <= CIRCLET_MAX_PORTS && plan->output_count <= CIRCLET_MAX_PORTS;
 }
 
@@ -49,6 +50,7 @@ static uint32_t operand_is_sound(const circlet_plan *plan, const circlet_operand
     case CIRCLET_INPUT: return operand->index < plan->input_count;
     case CIRCLET_OUTPUT: return operand->index < plan->output_count;
     case CIRCLET_PARAMS: return offset <= plan->params_bytes;
+    case CIRCLET_RESIDENT: return offset <= plan->resident_bytes;
     case CIRCLET_KERNEL: return has_kernel(plan, units, operand->index, offset);
     default: return 0;
     }
@@ -64,9 +66,12 @@ static uint32_t operands_are_sound(const circlet_plan *plan, const circlet_step 
            step->operand_count <= plan->operand_count - step->first_operand;
 }
 
-/* The condition of a jump must be a whole byte inside the arena or a port. */
+/* The condition of a jump must be a whole byte inside the arena or a port. No jump leaves, or
+ * enters, what runs once. */
 static uint32_t control_is_sound(const circlet_plan *plan, const circlet_step *step) {
     if (step->tasks < 0 || step->tasks > plan->step_count || !operands_are_sound(plan, step))
+        return 0;
+    if (step < plan_steps(plan) + plan->once_steps || (uint64_t)step->tasks < plan->once_steps)
         return 0;
     if (step->kernel == CIRCLET_JUMP)
         return 1;
@@ -79,6 +84,8 @@ static uint32_t control_is_sound(const circlet_plan *plan, const circlet_step *s
         return (uint64_t)flag->offset < plan->constants_bytes;
     if (flag->space == CIRCLET_PARAMS)
         return (uint64_t)flag->offset < plan->params_bytes;
+    if (flag->space == CIRCLET_RESIDENT)
+        return (uint64_t)flag->offset < plan->resident_bytes;
     return flag->space == CIRCLET_INPUT || flag->space == CIRCLET_OUTPUT;
 }
 
@@ -133,6 +140,13 @@ CIRCLET_EXPORT uint32_t circlet_executable_create(const void *plan, uint64_t pla
     circlet_executable *made = sys_allocate(bytes);
     if (!made)
         return CIRCLET_NO_MEMORY;
+    if (header->resident_bytes) {
+        made->resident = sys_allocate((size_t)header->resident_bytes);
+        if (!made->resident) {
+            sys_free(made, bytes);
+            return CIRCLET_NO_MEMORY;
+        }
+    }
     made->references = 1;
     made->bytes = bytes;
     made->plan = header;
@@ -150,6 +164,8 @@ CIRCLET_EXPORT void circlet_executable_retain(circlet_executable *executable) {
 CIRCLET_EXPORT uint32_t circlet_executable_release(circlet_executable *executable) {
     if (__atomic_sub_fetch(&executable->references, 1, __ATOMIC_ACQ_REL))
         return 0;
+    if (executable->resident)
+        sys_free(executable->resident, (size_t)executable->plan->resident_bytes);
     sys_free(executable, executable->bytes);
     return 1;
 }

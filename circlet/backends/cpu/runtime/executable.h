@@ -13,6 +13,9 @@ struct circlet_executable {
     size_t bytes;
     const circlet_plan *plan;
     const char *constants;
+    char *resident;          /* what the once_steps of the plan make; null where they make nothing */
+    uint64_t resident_state; /* as resident.c has it */
+    uint32_t maker;          /* the thread that makes it */
     const circlet_unit *units[];
 };
 

@@ -43,6 +43,14 @@ _PRODUCTS = (
         knobs=("method", "tile"),
     ),
     _row(
+        "pack_winograd_f32",
+        "pack_winograd_f32",
+        "weights that are computed once, ahead of winograd_f32",
+        _W,
+        "once",
+        "",
+    ),
+    _row(
         "conv_bf16",
         "conv_bf16",
         "what conv_f32 computes, where bfloat16 is asked for",

@@ -37,6 +37,7 @@ from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_sums
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
+from tests.backends.cpu.test_once import layers
 from tests.backends.cpu.test_regions import all_regions
 from tests.backends.cpu.test_scatter import elements, vectors
 from tests.corpora import corpus
@@ -218,6 +219,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "embedding_lookup": own,
     "conv_int": own,
     "pack_conv_q8": rows_of_int8,
+    "pack_winograd_f32": lambda name: layers(),
     "matmul_bf16": own,
     "softmax_q16": own,
     "lut_pairs": own,

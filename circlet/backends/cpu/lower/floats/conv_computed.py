@@ -1,7 +1,8 @@
 """Float convolutions and fully connected layers whose weights or biases are computed at run time.
 
 Weights are packed by a call of their own (`computed_weights.py`), and what follows are the calls
-of constant ones. Winograd's transform and folding, which weights pay for once, do not take part.
+of constant ones. Winograd's transform takes part where weights are computed once, for all runs;
+folding does not.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from circlet.backends.cpu.lower.floats.float_matrix import call_conv_f32, why_no
 from circlet.backends.cpu.lower.floats.fully_connected_float import fully_connected
 from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES, lanes_of
 from circlet.backends.cpu.lower.floats.transpose_conv import phase_products
+from circlet.backends.cpu.lower.floats.winograd import WINOGRAD, call_winograd, method_of
 from circlet.backends.cpu.lower.phases import borders_of, many_phases
 from circlet.backends.cpu.lower.products.product import ComputedWeights, View
 from circlet.backends.cpu.lower.products.windows import conv_border
@@ -70,6 +72,12 @@ def _bias(context: Context, bias: Tensor | None) -> Ref:
     return NoRef() if bias is None else source_ref(context, bias)
 
 
+def _lasts(op: Op, context: Context) -> bool:
+    """Whether the weights and biases of a layer are constant, or computed once for all runs."""
+    given = [tensor for tensor in op.inputs[1:3] if tensor is not None]
+    return all(tensor.is_constant or context.lasts(tensor) for tensor in given)
+
+
 def _filters_first(
     op: Op, context: Context, bias: Tensor | None, groups: int = 1
 ) -> ComputedWeights:
@@ -109,8 +117,12 @@ def _stored(op: Op, context: Context, view: View) -> View:
 
 def _call(product: FloatProduct, context: Context, weights: ComputedWeights) -> None:
     """Append the calls of a product over its first operand."""
-    source = _stored(product.op, context, product.source)
-    call_conv_f32(product._replace(source=source, computed=weights), context)
+    op = product.op
+    given = product._replace(source=_stored(op, context, product.source), computed=weights)
+    if _lasts(op, context) and context.choose(op, method_of(context, given)) == WINOGRAD:
+        call_winograd(given, context)
+    else:
+        call_conv_f32(given, context)
 
 
 def _lower_conv(op: Op, context: Context) -> None:

@@ -19,13 +19,15 @@ from circlet.backends.cpu.lower.floats.tiles import (
     tiles_of,
     vectors_of,
 )
+from circlet.backends.cpu.lower.products.product import ComputedWeights
 from circlet.backends.cpu.lower.products.tiles import Tile
-from circlet.backends.cpu.lowering import Context, Kernel, ParamValue
+from circlet.backends.cpu.lowering import Context, Kernel, ParamValue, Ref
 from circlet.backends.cpu.tuning.knobs import Knob, always_there, joined
 
 PLAIN, WINOGRAD = "conv_f32", "winograd_f32"
 _PIXELS = 4
 _PLANES = 36
+_PIECE = 32  # channels that a task packs
 _MOST_WEIGHT_BYTES = 12 << 20
 _CACHED_BYTES, _FAR_CACHED_BYTES = 384 << 10, 1 << 20
 _TASKS_WANTED, _FAR_TASKS_WANTED = 8, 4
@@ -103,13 +105,13 @@ def call_winograd(product: FloatProduct, context: Context) -> None:
         "blocks": blocks,
         "filters": filters,
     }
-    packed = context.packed(op, f"winograd_f32 {block}", lambda: _pack(product, block))
+    bias, weights = _weights(product, block, context)
     arguments = (tile.pixels, tile.whole, product.epilogue.adds)
     context.call(
         op,
         Kernel("winograd_f32.h", "winograd_f32", arguments),
         params,
-        (product.source.ref, *packed.refs, product.result.ref, product.epilogue.addend_ref),
+        (product.source.ref, bias, weights, product.result.ref, product.epilogue.addend_ref),
         [product.result.tensor],
         tasks=-(-_patches(product) // task_patches),
         scratch_bytes=_PLANES * (in_plane + sum_plane) * FLOAT_BYTES,
@@ -150,6 +152,45 @@ def _task_patches(product: FloatProduct, tile: Tile, filters: int) -> int:
     room = _CACHED_BYTES if is_near else _FAR_CACHED_BYTES
     count = max(1, min(room // patch_bytes, shared))
     return max(1, count // tile.pixels) * tile.pixels
+
+
+def _weights(product: FloatProduct, block: int, context: Context) -> tuple[Ref, Ref]:
+    """The packed biases and weights; a call packs those that are computed."""
+    if product.computed is not None:
+        return _call_pack(product, product.computed, block, context)
+    op, name = product.op, f"{WINOGRAD} {block}"
+    bias, weights = context.packed(op, name, lambda: _pack(product, block)).refs
+    return bias, weights
+
+
+def _call_pack(
+    product: FloatProduct, computed: ComputedWeights, block: int, context: Context
+) -> tuple[Ref, Ref]:
+    """Append the call that packs biases and weights, and tell where they are then."""
+    filters, _, _, channels = product.shape
+    blocks = -(-filters // block)
+    size_bytes = blocks * block * (1 + _PLANES * channels) * FLOAT_BYTES
+    packed = context.temporary(product.op, size_bytes)
+    params: dict[str, ParamValue] = {
+        "filter": computed.filter,
+        "tap_row": computed.taps[0],
+        "tap_column": computed.taps[1],
+        "channel": computed.channel,
+        "channels": channels,
+        "piece": _PIECE,
+        "blocks": blocks,
+        "filters": filters,
+        "points": _evaluation().reshape(-1),
+    }
+    context.call(
+        product.op,
+        Kernel("pack_winograd_f32.h", "pack_winograd_f32", (block,)),
+        params,
+        (computed.weights, computed.bias, packed),
+        [packed.tensor],
+        tasks=blocks * -(-channels // _PIECE),
+    )
+    return packed, packed._replace(offset=blocks * block * FLOAT_BYTES)
 
 
 def _pack(product: FloatProduct, block: int) -> tuple[list[np.ndarray], None]:

@@ -82,6 +82,9 @@ class _Recorder:
     def layout(self, tensor: Tensor) -> Layout:
         return self._layouts[tensor]
 
+    def lasts(self, tensor: Tensor) -> bool:
+        return False
+
     def shares(self, source: Tensor, target: Tensor) -> bool:
         return False
 
