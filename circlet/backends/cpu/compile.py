@@ -31,6 +31,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.observation_table import observation_table
 from circlet.backends.cpu.params import params_packer
+from circlet.backends.cpu.ports import bounded_ports, ports_to_bytes
 from circlet.backends.cpu.reuse_index import (
     NO_REUSE,
     KernelLocation,
@@ -82,6 +83,8 @@ class LoweredPartition:
         reuse: What of it serves other sizes of the network's inputs.
         values: Makes the table of where results of ops lie, for those who observe a run.
         firsts: For each kernel in the units the position of the first op that needs it, sorted.
+        sizes: Which ports a run fills how far, as `circlet.backends.cpu.sized` reads it.
+        ports_bytes: What arrays behind such ports take.
     """
 
     units: tuple[str, ...]
@@ -95,6 +98,8 @@ class LoweredPartition:
     reuse: ReuseIndex = NO_REUSE
     values: Callable[[], bytes] = bytes
     firsts: tuple[int, ...] = ()
+    sizes: bytes = b""
+    ports_bytes: int = 0
 
 
 def compile_partition(
@@ -150,6 +155,8 @@ def compile_partition(
         reuse=kept,
         values=partial(observation_table, lowered, partial(_place, lowered.storage, offsets)),
         firsts=tuple(sorted(min(sources[op] for op in ops) for ops in needed.values())),
+        sizes=ports_to_bytes(partition),
+        ports_bytes=sum(tensor.size_bytes for tensor in bounded_ports(partition)),
     )
 
 
@@ -277,8 +284,8 @@ def _assemble(
         source = sources[step.op]
         builder.add_step(unit, index, operands, params, step.tasks, source, work[step.op])
     return builder.finish(
-        input_count=len(partition.inputs),
-        output_count=len(partition.outputs),
+        input_count=len(partition.read),
+        output_count=len(partition.written),
         unit_count=kept.units,
         arena_bytes=memory.arena_bytes,
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),
