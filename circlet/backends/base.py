@@ -24,6 +24,7 @@ from circlet.artifact.file import Blob, PartitionCode
 from circlet.limits import DEFAULT_LIMITS, Limits, MemoryBudget
 from circlet.options import DEFAULT_LEVEL, DEFAULT_PRECISION, Options
 from circlet.placement.interface import Reason, Supported
+from circlet.plan.sizes import SizeTable
 from circlet.target.targets import Target
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class CompileJob:
             where it was never compiled.
         budget: What may be taken of memory; backends charge what they make and what a run takes.
         most_work: Elementary operations that one run may do, loops and all.
+        sizes: What is known of sizes that the data of a run decides.
     """
 
     options: Options
@@ -77,6 +79,7 @@ class CompileJob:
     loaded: frozenset[str] | None = None
     budget: MemoryBudget = field(default_factory=partial(DEFAULT_LIMITS.memory_budget, 0))
     most_work: int = 2**62
+    sizes: SizeTable = field(default_factory=SizeTable)
 
     @property
     def is_resized(self) -> bool:

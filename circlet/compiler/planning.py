@@ -32,6 +32,7 @@ from circlet.placement.views import with_views_moved
 from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
 from circlet.plan.partition import Partition
 from circlet.plan.shapes import fix_shapes
+from circlet.plan.size_rules import settle_sizes
 from circlet.target.targets import parse_targets
 
 T = TypeVar("T")
@@ -113,6 +114,7 @@ def plan(
     compilers = _compilers(job)
     model, open_sizes = _rewritten(template, job)
     graph = model.main
+    settle_sizes(graph, job.sizes)
     asking = [Asked(compiler) for compiler in compilers]
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asking]
     placed = _placed(graph, options, template.words, candidates)

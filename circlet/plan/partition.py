@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from circlet.errors import GraphError
 from circlet.ir import Graph, Op, Tensor
@@ -12,6 +13,22 @@ from circlet.ops.state import successors
 
 _NOTHING: Mapping[Op, object] = {}
 _Group = tuple[str, object]
+
+
+class Ports(NamedTuple):
+    """What the ops of a partition read and write that has room for every size of a run.
+
+    Attributes:
+        inputs: For each input of the partition a tensor, then counts that are given to it.
+        outputs: For each output a tensor, then counts that it finds.
+        input_sizes, output_sizes: For each axis of each of these tensors the number of the count
+            that says how much of it a run fills, given ones first; -1 where all of it is filled.
+    """
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    input_sizes: tuple[tuple[int, ...], ...]
+    output_sizes: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -24,6 +41,8 @@ class Partition:
         inputs: Computed tensors (or graph inputs) that it reads and does not produce.
         outputs: Tensors that it produces and that others, or the graph's caller, read.
         in_place: Whether results may take the memory of inputs that nothing reads afterwards.
+        ports: What its ops read and write in the place of inputs and outputs whose sizes a run
+            decides; None where there are none, or where its backend takes them as they are.
     """
 
     backend: str
@@ -31,11 +50,22 @@ class Partition:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     in_place: bool = True
+    ports: Ports | None = None
+
+    @property
+    def read(self) -> tuple[Tensor, ...]:
+        """The tensors that its ops read and do not produce."""
+        return self.ports.inputs if self.ports else self.inputs
+
+    @property
+    def written(self) -> tuple[Tensor, ...]:
+        """The tensors of its ops that somebody else reads."""
+        return self.ports.outputs if self.ports else self.outputs
 
     def graph(self) -> Graph:
         """The partition as a graph of its own, over the same tensors."""
-        inputs = [tensor for tensor in self.inputs if not tensor.is_variable]
-        graph = Graph(self.backend, inputs, [*self.outputs], [*self.ops])
+        inputs = [tensor for tensor in self.read if not tensor.is_variable]
+        graph = Graph(self.backend, inputs, [*self.written], [*self.ops])
         inner = (tensor for op in self.ops for tensor in op.intermediates)
         graph.tensors = list(dict.fromkeys((*graph.used_tensors(), *inner)))
         return graph

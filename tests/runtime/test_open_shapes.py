@@ -58,11 +58,9 @@ def test_a_shape_that_depends_on_data_comes_out_right(backend: str, count: int) 
     np.testing.assert_array_equal(results["negated"], -2 * x)
 
 
-def test_only_what_depends_on_data_leaves_native_code() -> None:
+def test_what_depends_on_data_is_native_where_something_bounds_it() -> None:
     session = Session(finding(), threads=1)
-    allocations = {str(row["source"]): row["backend"] for row in session.placement}
-    assert allocations["found"] == allocations["sum"] == "reference"
-    assert allocations["twice"] == allocations["flags"] == allocations["negated"] == "cpu"
+    assert {row["backend"] for row in session.placement} == {"cpu"}
 
 
 def test_outputs_of_changing_shape_cannot_be_bound() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from circlet.backends.cpu.loader import Executable, load_runtime
+from circlet.backends.cpu.sized import SizedExecutable, with_sizes
 from circlet.errors import CompilerMissingError
 
 if TYPE_CHECKING:
@@ -74,15 +75,18 @@ class CpuBackend:
 
         return measured_peaks(target)
 
-    def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> Executable:
+    def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> base.Executable:
         """A plan over its units, mapped constants and the runtime library."""
-        return Executable(
-            load_runtime(shared),
-            code.section("plan"),
-            code.constants,
-            code.sections.get("units", ()),
-            code.section("reuse"),
-            code.section("values"),
+        return with_sizes(
+            Executable(
+                load_runtime(shared),
+                code.section("plan"),
+                code.constants,
+                code.sections.get("units", ()),
+                code.section("reuse"),
+                code.section("values"),
+            ),
+            code.section("sizes"),
         )
 
     def resizer(self, loaded: Sequence[base.Executable], target: Target) -> base.Resizer:
@@ -92,7 +96,7 @@ class CpuBackend:
 
         if not loaded:
             return CompileAnew(self, target)
-        return CpuResizer(cast(Sequence[Executable], loaded), target)
+        return CpuResizer(cast(Sequence[Executable | SizedExecutable], loaded), target)
 
 
 def _log() -> logging.Logger:

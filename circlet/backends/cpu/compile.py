@@ -30,6 +30,7 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.backends.cpu.observation_table import observation_table
 from circlet.backends.cpu.params import params_packer
+from circlet.backends.cpu.ports import bounded_ports, ports_to_bytes
 from circlet.backends.cpu.reuse_index import (
     NO_REUSE,
     KernelLocation,
@@ -87,6 +88,8 @@ class LoweredPartition:
         resident_bytes: What that takes.
         once: How many of the steps, the first, run once for all runs.
         firsts: For each kernel in the units the position of the first op that needs it, sorted.
+        sizes: Which ports a run fills how far, as `circlet.backends.cpu.sized` reads it.
+        ports_bytes: What arrays behind such ports take.
     """
 
     units: tuple[str, ...]
@@ -103,6 +106,8 @@ class LoweredPartition:
     resident: tuple[tuple[str, int], ...] = ()
     resident_bytes: int = 0
     once: int = 0
+    sizes: bytes = b""
+    ports_bytes: int = 0
 
 
 def compile_partition(
@@ -161,6 +166,8 @@ def compile_partition(
         reuse=kept,
         values=partial(observation_table, lowered, partial(_place, lowered.storage, arena.offsets)),
         firsts=tuple(sorted(min(sources[op] for op in ops) for ops in needed.values())),
+        sizes=ports_to_bytes(partition),
+        ports_bytes=sum(tensor.size_bytes for tensor in bounded_ports(partition)),
     )
 
 
@@ -258,8 +265,8 @@ def _assemble(
         source = sources[step.op]
         builder.add_step(unit, index, operands, params, step.tasks, source, work[step.op])
     return builder.finish(
-        input_count=len(partition.inputs),
-        output_count=len(partition.outputs),
+        input_count=len(partition.read),
+        output_count=len(partition.written),
         unit_count=kept.units,
         arena_bytes=arena.memory.arena_bytes,
         scratch_bytes=max((call.scratch_bytes for call in lowered.calls), default=0),

@@ -12,6 +12,8 @@ from functools import partial
 from circlet.artifact.file import PartitionCode
 from circlet.backends import base
 from circlet.backends.cpu import lower  # noqa: F401  (fills the table of lowerings)
+from circlet.backends.cpu.bound_ops import bind
+from circlet.backends.cpu.bounds import Bounds, NotBoundError, bounded_partition, needs_bounds
 from circlet.backends.cpu.compile import LoweredPartition, RunBounds, compile_partition
 from circlet.backends.cpu.control import ControlFlow, is_control
 from circlet.backends.cpu.details import details_of
@@ -19,6 +21,7 @@ from circlet.backends.cpu.lower.floats.bf16 import has_bf16
 from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.backends.cpu.memory_use import linear_plan, memory_use
 from circlet.backends.cpu.passes import IN_PLACE, native_pipeline
+from circlet.backends.cpu.ports import bounded_ports
 from circlet.backends.cpu.processes import Compilers
 from circlet.backends.cpu.profiling.work import operator_works, works_of
 from circlet.backends.cpu.reuse_index import ReuseIndex
@@ -27,6 +30,7 @@ from circlet.backends.cpu.toolchain import UnitSource, check_targets, compile_un
 from circlet.backends.cpu.tuning.knobs import KnobSettings
 from circlet.backends.detailed import PartitionDetails
 from circlet.backends.profiled import LinearPlan, Steps, Work
+from circlet.cached import cached_property
 from circlet.config import Config
 from circlet.errors import LimitError
 from circlet.ir import DType, Op
@@ -39,6 +43,7 @@ from circlet.progress import Stage
 from circlet.target.targets import Target
 from circlet.target.threads import usable_cores
 
+_SHARE_OF_BOUND = 16  # of the memory that is left: one of so many parts of it
 LOGGER = logging.getLogger(__name__)
 Build = Callable[[Sequence[UnitSource]], list[bytes]]
 LoweredByTarget = Mapping[Target, Sequence[LoweredPartition]]
@@ -70,10 +75,10 @@ class CpuCompiler:
         if unsupported is not None:
             return Reason(unsupported)
         for tensor in (*op.inputs, *op.outputs):
-            if tensor is not None and None in tensor.shape:
-                return Reason("a shape depends on the data of a run")
             if tensor is not None and tensor.dtype is DType.STRING:
                 return Reason("strings have no fixed size in memory")
+        if needs_bounds(op, self.job.sizes):
+            return self._supports_bounded(op)
         parts = decomposed(op)
         if parts:
             answers = map(self.supports, parts)
@@ -93,8 +98,28 @@ class CpuCompiler:
             names.append(row.name)
         return Supported(names[0])
 
+    @cached_property
+    def _most_bytes(self) -> int:
+        """How large a tensor may be made for the sake of runs that fill it.
+
+        Numpy takes no more than a run needs: a network is not to pass a limit by bounds alone.
+        """
+        allowed = self.job.budget.left // _SHARE_OF_BOUND
+        return min(self.job.options.limits.tensor_bytes, allowed)
+
+    def _supports_bounded(self, op: Op) -> Supported | Reason:
+        """Whether kernels take the ops that stand for one whose sizes a run decides."""
+        bounds = Bounds(self.job.sizes, self._most_bytes, is_trial=True)
+        try:
+            bind(op, bounds)
+        except NotBoundError as error:
+            return Reason(str(error))
+        answers = map(self.supports, bounds.ops)
+        return next((a for a in answers if isinstance(a, Reason)), Supported("bounded"))
+
     def optimize(self, partition: Partition) -> Partition:
         """The partition after the level's passes over native code."""
+        partition = bounded_partition(partition, self.job.sizes, self._most_bytes)
         level = self.job.level
         graph, check = partition.graph(), LOGGER.isEnabledFor(logging.DEBUG)
         native_pipeline(level, resized=self.job.is_resized, check=check).run(graph)
@@ -197,6 +222,8 @@ class CpuCompiler:
             LimitError: Its constants and its arena take more than allowed.
         """
         budget = budget or self.job.budget.copy()
+        for tensor in bounded_ports(partition):
+            budget.charge(tensor.size_bytes, tensor.name, "its array, at the most")
         compiled = compile_partition(
             partition,
             target,
@@ -257,6 +284,8 @@ def partition_code(compiled: LoweredPartition, images: Iterator[bytes]) -> Parti
         "reuse": (compiled.reuse.to_bytes(),),
         "values": (compiled.values(),),
     }
+    if compiled.sizes:
+        sections["sizes"] = (compiled.sizes,)
     return PartitionCode("cpu", compiled.constants, sections)
 
 
@@ -266,7 +295,7 @@ def facts_of(compiled: LoweredPartition) -> dict[str, object]:
     return {
         "lowerings": compiled.lowerings,
         "steps": compiled.steps,
-        "arena_bytes": memory.arena_bytes,
+        "arena_bytes": memory.arena_bytes + compiled.ports_bytes,
         "once_bytes": compiled.resident_bytes,
         "lower_bound_bytes": memory.lower_bound_bytes,
         "planner": memory.planner,

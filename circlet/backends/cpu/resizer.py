@@ -18,6 +18,7 @@ from circlet.backends import base
 from circlet.backends.cpu.loaded_code import LoadedCode, loaded_code_of
 from circlet.backends.cpu.loader import Executable, Library
 from circlet.backends.cpu.partition_compiler import CpuCompiler, facts_of
+from circlet.backends.cpu.sized import SizedExecutable, plain_code, with_sizes
 from circlet.backends.cpu.toolchain import UnitSource, compile_units, compiler_identity
 from circlet.config import Config
 from circlet.forking import renew_in_children
@@ -29,8 +30,8 @@ from circlet.target.targets import Target
 class CpuResizer:
     """Remembers what is loaded for a network, units of later sizes included."""
 
-    def __init__(self, loaded: Sequence[Executable], target: Target) -> None:
-        self._first = list(loaded)
+    def __init__(self, loaded: Sequence[Executable | SizedExecutable], target: Target) -> None:
+        self._first = [plain_code(code) for code in loaded]
         self._target = target
         self._code: LoadedCode | None = None
         self.renew_after_fork()
@@ -42,7 +43,7 @@ class CpuResizer:
 
     def resized(
         self, compiler: base.PartitionCompiler, partitions: Sequence[Partition], limits: Limits
-    ) -> list[tuple[Executable, Mapping[str, object]]]:
+    ) -> list[tuple[base.Executable, Mapping[str, object]]]:
         """Executables over loaded code, and facts; raises as `CpuCompiler.compile`.
 
         A network whose sizes split it into more partitions than were loaded uses the kernels of
@@ -63,7 +64,7 @@ class CpuResizer:
                 self._code = code
         firsts = [*self._first, *[self._first[0]] * len(compiled)]
         return [
-            (code.executable(part, first), facts_of(part))
+            (with_sizes(code.executable(part, first), part.sizes), facts_of(part))
             for part, first in zip(compiled, firsts, strict=False)
         ]
 

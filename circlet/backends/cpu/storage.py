@@ -114,8 +114,8 @@ class Storage:
 
     def _place_callers_buffers(self) -> None:
         for space, tensors in (
-            ("input", self._partition.inputs),
-            ("output", self._partition.outputs),
+            ("input", self._partition.read),
+            ("output", self._partition.written),
         ):
             for index, tensor in enumerate(tensors):
                 buffer = Buffer(tensor.name, space, index, tensor.size_bytes)

@@ -2,6 +2,7 @@
 #ifndef CIRCLET_TOP_K_H
 #define CIRCLET_TOP_K_H
 
+#include "bounded.h"
 #include "element.h"
 #include "stop.h"
 
@@ -102,19 +103,23 @@ CIRCLET_INLINE void top_k_set_index(void *list, int64_t at, int64_t value, int s
 
 #define TOP_K(type)                                                            \
     do {                                                                       \
-        const type *from = (const type *)x[0] + row * p->columns;              \
-        type *values = (type *)x[1] + row * p->kept;                           \
+        const type *from = (const type *)x[0] + row * given->columns;          \
+        type *values = (type *)x[1] + row * given->kept;                       \
         if (p->kept <= TOP_K_FEW) TOP_K_INSERT(type);                          \
         else TOP_K_HEAP(type);                                                 \
     } while (0)
 
-/* Operands: source, values, indices, circlet_stop. A task is one row. */
-CIRCLET_INLINE void top_k(const struct top_k_params *p, void *const *x, void *scratch, int64_t begin,
-                        int64_t end, int type, int index_size) {
+/* Operands: source, values, indices, circlet_stop, and how many of the columns are filled and how
+ * many elements are kept of them, both null for all. A task is one row. */
+CIRCLET_INLINE void top_k(const struct top_k_params *given, void *const *x, void *scratch,
+                          int64_t begin, int64_t end, int type, int index_size) {
     (void)scratch;
     stop_count stop = stop_start(x[3]);
-    for (int64_t row = begin; row < end; row++) {
-        char *indices = (char *)x[2] + row * p->kept * index_size;
+    const int64_t columns = bounded_count(x[4], given->columns);
+    const int64_t kept = s_min_i64(bounded_count(x[5], given->kept), columns);
+    const struct top_k_params filled = {columns, kept}, *p = &filled;
+    for (int64_t row = begin; row < end && kept; row++) {
+        char *indices = (char *)x[2] + row * given->kept * index_size;
         if (type == ELEMENT_F32) TOP_K(float);
         if (type == ELEMENT_I8) TOP_K(int8_t);
         if (type == ELEMENT_U8) TOP_K(uint8_t);

@@ -44,6 +44,8 @@ FAMILIES = (
     "data_movement.diagonal",
     "detection.postprocess",
     "detection.non_max_suppression",
+    "bounded.counts",
+    "detection.bounded_suppression",
     "detection.boxes",
     "detection.regions",
     "products.matmul",

@@ -144,6 +144,12 @@ _DATA_MOVEMENT = (
     _row("roi_align", "regions", "regions of images, sampled", _O, "regions", ""),
     _row("roi_pool", "regions", "maxima of regions of images", _E, "regions", ""),
     _row("hashtable_lookup", "gather", "values of keys", _E, "gather", ""),
+    _row("bounded_size", "bounded", "sizes that follow from others", _E, "bounds", ""),
+    _row("bounded_size_list", "bounded", "lists of sizes", _E, "bounds", ""),
+    _row("bounded_where", "bounded", "places of elements", _E, "bounds", ""),
+    _row("bounded_concatenation", "bounded", "parts of any length", _E, "bounds", ""),
+    _row("bounded_tail", "bounded", "what lies behind a size", _E, "bounds", ""),
+    _row("bounded_suppression", "bounded_suppression", "boxes by class", _E, "bounds", ""),
     _row("user_op", "user_op", "the user's operators", _F, "frontends/test_user_ops", ""),
 )
 

@@ -27,13 +27,13 @@ class Running:
 
     def __init__(self, candidate: Candidate, threads: int = 1) -> None:
         parts = candidate.partitions
-        crossing = dict.fromkeys(t for part in parts for t in (*part.inputs, *part.outputs))
+        crossing = dict.fromkeys(t for part in parts for t in (*part.read, *part.written))
         self._buffers = {tensor: _aligned(tensor) for tensor in crossing}
-        made = {tensor for part in parts for tensor in part.outputs}
+        made = {tensor for part in parts for tensor in part.written}
         self._given = [tensor for tensor in crossing if tensor not in made]
         self._outputs = [tensor for tensor in crossing if tensor in made]
         self._bindings = [
-            executable.bind(self._arrays(part.inputs), self._arrays(part.outputs), threads)
+            executable.bind(self._arrays(part.read), self._arrays(part.written), threads)
             for executable, part in zip(candidate.executables, parts, strict=True)
         ]
         self.reset()

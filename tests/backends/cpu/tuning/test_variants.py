@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.bounds import bounded_partition
 from circlet.backends.cpu.compile import LoweredPartition, compile_partition
 from circlet.backends.cpu.lowering import KernelRef
 from circlet.backends.cpu.toolchain import KERNELS_DIR
@@ -30,8 +31,11 @@ from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.options import Options
 from circlet.plan.partition import partition
+from circlet.plan.size_rules import settle_sizes
+from circlet.plan.sizes import SizeTable
 from circlet.target.targets import parse_target
 from tests import corpora
+from tests.backends.cpu.bound_nets import Net, detections, movements, numbers
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
@@ -201,6 +205,21 @@ def scatters(name: str) -> Graph:
     return cases.graph()
 
 
+@cache
+def _counted() -> Graph:
+    net, table = Net(), SizeTable()
+    outputs = [*numbers(net), *movements(net), *detections(net)]
+    graph = net.b.output(*outputs).build()
+    settle_sizes(graph, table)
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    return bounded_partition(whole, table, 1 << 20).graph()
+
+
+def counted(name: str) -> Graph:
+    """Operators over rows that a run counts."""
+    return _counted()
+
+
 OWN: dict[str, Callable[[str], Graph]] = {
     "group_attention": of_decoders,
     "group_attention_append": of_decoders,
@@ -244,6 +263,12 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "argmax_pool": of_mediapipe,
     "max_unpool": of_mediapipe,
     "transform_image": of_mediapipe,
+    "bounded_size": counted,
+    "bounded_size_list": counted,
+    "bounded_where": counted,
+    "bounded_concatenation": counted,
+    "bounded_tail": counted,
+    "bounded_suppression": counted,
 }
 
 

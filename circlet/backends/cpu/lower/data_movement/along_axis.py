@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from circlet.backends.cpu.lower.bounded.counts import ref_or_none
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES
 from circlet.backends.cpu.lower.views import row_tasks, source_ref
@@ -12,11 +13,13 @@ from circlet.backends.cpu.lowering import (
     Context,
     Kernel,
     Lowering,
+    NoRef,
     ParamValue,
     StopRef,
     TensorRef,
 )
 from circlet.ir import Op, Tensor
+from circlet.ops.bounded import TOP_K
 from circlet.ops.operands import operand
 from circlet.ops.order import CumsumAttrs, only_axis, sequence_axes, top_count
 from circlet.target.targets import Target
@@ -75,7 +78,11 @@ LOWERINGS.add(Lowering("CUMSUM", "cumsum", _refuses_cumsum, _lower_cumsum))
 
 
 def _refuses_top_k(op: Op, target: Target) -> str | None:
-    return "the count is not constant" if top_count(op) is None else not_copyable(op.outputs[0])
+    if op.kind != TOP_K and top_count(op) is None:
+        return "the count is not constant"
+    if operand(op, 0).dtype not in EXPRESSION_TYPES:
+        return f"does not take {operand(op, 0).dtype.name}"
+    return not_copyable(op.outputs[0])
 
 
 def _lower_top_k(op: Op, context: Context) -> None:
@@ -83,7 +90,10 @@ def _lower_top_k(op: Op, context: Context) -> None:
     columns = data.static_shape[-1]
     params: dict[str, ParamValue] = {"columns": columns, "kept": values.static_shape[-1]}
     kernel = Kernel("top_k.h", "top_k", (EXPRESSION_TYPES[data.dtype], element_bytes(indices)))
-    operands = (source_ref(context, data), TensorRef(values), TensorRef(indices), StopRef())
+    counts = [ref_or_none(context, tensor) for tensor in op.inputs[1:]] if op.kind == TOP_K else []
+    counts = counts or [NoRef(), NoRef()]
+    results = TensorRef(values), TensorRef(indices)
+    operands = (source_ref(context, data), *results, StopRef(), *counts)
     context.call(op, kernel, params, operands, (values, indices), tasks=data.elements // columns)
 
 
@@ -91,4 +101,5 @@ def _pair(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     return tensors[0], tensors[1]
 
 
-LOWERINGS.add(Lowering("TOPK_V2", "top_k", _refuses_top_k, _lower_top_k))
+for _kind in ("TOPK_V2", TOP_K):
+    LOWERINGS.add(Lowering(_kind, "top_k", _refuses_top_k, _lower_top_k))

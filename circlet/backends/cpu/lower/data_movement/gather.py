@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from circlet.backends.cpu.lower.copy import copy_loops, element_bytes, not_copyable
+from circlet.backends.cpu.lower.data_movement.slices import copy_from
 from circlet.backends.cpu.lower.views import (
     TASK_BYTES,
     Loops,
@@ -97,6 +98,11 @@ def _lower_gather(op: Op, context: Context) -> None:
     axis, batch = gather_axes(op)
     shape = data.static_shape
     outer, run = prod(shape[:axis]), prod(shape[axis + 1 :])
+    place = known_ints(indices)
+    if place is not None and len(place) == 1:  # a slice, whose runs one loop copies
+        loops = Loops((outer, run), ((shape[axis] * run, 1), (run, 1)))
+        copy_from(op, context, data, TensorRef(op.outputs[0]), loops, place[0] * run)
+        return
     positions = (outer, prod(shape[batch:axis]), shape[axis] * run)
     _gather(op, context, (data, indices), positions, ((shape[axis],), (run,)))
 

@@ -1,0 +1,273 @@
+"""For each kind of operator, the operators over bounds that stand for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from circlet.backends.cpu.bound_branches import bind_if
+from circlet.backends.cpu.bounds import Bounds, NotBoundError, needs_bounds
+from circlet.ir import DType, Op, Tensor
+from circlet.ir.builder import constant
+from circlet.ops.bounded import (
+    CONCATENATION,
+    SIZE_LIST,
+    SUPPRESSED,
+    SUPPRESSION,
+    TAIL,
+    TOP_K,
+    WHERE,
+    AxisAttrs,
+    SizeListAttrs,
+    TailAttrs,
+    count_tensor,
+)
+from circlet.ops.layout import concatenation_axis
+from circlet.ops.onnx.record import attributes
+from circlet.ops.operands import operand
+from circlet.ops.quantize import CastAttrs
+from circlet.ops.reduce import constant_axes
+from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.split import split_parts, unpack_axis
+from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.plan.size_rules import is_pointwise, strided_parts
+from circlet.plan.sizes import Numbers, Size, bounds_of, is_open, most_of
+
+Bind = Callable[[Op, Bounds], None]
+
+
+def bind(op: Op, bounds: Bounds) -> None:
+    """Append what stands for an op to the ops of the bounds.
+
+    Raises:
+        NotBoundError: There is no way, or it lacks a bound or a count.
+    """
+    if not needs_bounds(op, bounds.table):
+        bounds.ops.append(op)
+        return
+    if op.outputs[0] in bounds.table.numbers:
+        _bind_numbers(op, bounds)
+        return
+    found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else None)
+    if found is None:
+        raise NotBoundError("a shape depends on the data of a run")
+    found(op, bounds)
+
+
+def _repeat(op: Op, bounds: Bounds) -> None:
+    bounds.repeat(op)
+
+
+def _bind_numbers(op: Op, bounds: Bounds) -> None:
+    """The elements are sizes: whatever computes them, their counts are known."""
+    result, inputs = op.outputs[0], dict[Tensor, int]()
+    elements = []
+    for number in bounds.table.numbers[result]:
+        is_size = isinstance(number, Size)
+        place = inputs.setdefault(bounds.count(number, op), len(inputs)) if is_size else number
+        elements.append((is_size, most_of(place)))
+    bounds.add(op, SIZE_LIST, [*inputs], SizeListAttrs(tuple(elements)), [result])
+
+
+def _bind_softmax(op: Op, bounds: Bounds) -> None:
+    _check_closed(bounds.sizes(operand(op, 0)), -1)
+    bounds.repeat(op)
+
+
+def _check_closed(sizes: Numbers, axis: int) -> None:
+    """The op looks at all places of this axis."""
+    if isinstance(sizes[axis], Size):
+        raise NotBoundError("it looks along an axis whose size depends on the data of a run")
+
+
+def _bind_split(op: Op, bounds: Bounds) -> None:
+    parts = split_parts(op)
+    if parts is None:
+        raise NotBoundError("the axis or the sizes are not constant")
+    _check_closed(bounds.sizes(operand(op, 1 if op.kind == "SPLIT" else 0)), parts.axis)
+    bounds.repeat(op)
+
+
+def _bind_unpack(op: Op, bounds: Bounds) -> None:
+    _check_closed(bounds.sizes(operand(op, 0)), unpack_axis(op))
+    bounds.repeat(op)
+
+
+def _bind_reshape(op: Op, bounds: Bounds) -> None:
+    """Places keep their order in memory: open axes stay as they are, or one leads both lists."""
+    source, result = operand(op, 0), op.outputs[0]
+    before, after = bounds.sizes(source), bounds.sizes(result)
+    kept = [size for size in before if size != 1] == [size for size in after if size != 1]
+    if not kept and not (_leads(before) and _leads(after)):
+        raise NotBoundError("it moves elements across an axis whose size depends on the data")
+    given, made = bounds.tensor(source), bounds.tensor(result)
+    if given.elements != made.elements:
+        raise NotBoundError("bounds of its sizes do not hold equally many elements")
+    bounds.add(op, "RESHAPE", [given], ReshapeAttrs(made.static_shape), [made])
+
+
+def _leads(sizes: Numbers) -> bool:
+    """Whether one axis is open, and those in front of it have one place each."""
+    rest = [size for size in sizes if size != 1]
+    return bool(rest) and isinstance(rest[0], Size) and not is_open(tuple(rest[1:]))
+
+
+def _list(op: Op, values: Numbers) -> Tensor:
+    return constant(f"{op.name} (sizes)", np.array(values, np.int32))
+
+
+def _bind_fill(op: Op, bounds: Bounds) -> None:
+    result = bounds.tensor(op.outputs[0])
+    bounds.repeat(op, inputs=[_list(op, result.static_shape), operand(op, 1)])
+
+
+def _bind_broadcast(op: Op, bounds: Bounds) -> None:
+    source, result = bounds.sizes(operand(op, 0)), bounds.sizes(op.outputs[0])
+    spread = zip(reversed(source), reversed(result), strict=False)
+    if any(own != 1 and own is not wide and own != wide for own, wide in spread):
+        raise NotBoundError("only a run says whether it repeats elements")
+    sizes = _list(op, bounds_of(result))
+    bounds.repeat(op, inputs=[bounds.tensor(operand(op, 0)), sizes])
+
+
+def _bind_strided_slice(op: Op, bounds: Bounds) -> None:
+    source = bounds.tensor(operand(op, 0))
+    parts = strided_parts(op, bounds.table)
+    if parts is None:
+        raise NotBoundError("only a run says from where on it takes elements")
+    whole = source.static_shape
+    ends = [min(most_of(part.last), size) for part, size in zip(parts, whole, strict=True)]
+    lists = ([part.first for part in parts], ends, [1] * len(parts))
+    dropped = sum(1 << axis for axis, part in enumerate(parts) if part.is_dropped)
+    rows = zip(parts, ends, strict=True)
+    taken = tuple(end - part.first for part, end in rows if not part.is_dropped)
+    if taken != bounds.tensor(op.outputs[0]).static_shape:
+        raise NotBoundError("it may take nothing at all")
+    inputs = [source, *(_list(op, tuple(each)) for each in lists)]
+    bounds.repeat(op, inputs=inputs, attrs=StridedSliceAttrs(shrink_axis_mask=dropped))
+
+
+def _bind_slice(op: Op, bounds: Bounds) -> None:
+    sizes = _list(op, bounds.tensor(op.outputs[0]).static_shape)
+    begin = _list(op, tuple(np.asarray(operand(op, 1).data).reshape(-1).tolist()))
+    bounds.repeat(op, inputs=[bounds.tensor(operand(op, 0)), begin, sizes])
+
+
+def _bind_concatenation(op: Op, bounds: Bounds) -> None:
+    parts, axis = [tensor for tensor in op.inputs if tensor is not None], concatenation_axis(op)
+    result = bounds.tensor(op.outputs[0])
+    if not isinstance(bounds.sizes(op.outputs[0])[axis], Size):
+        bounds.repeat(op)
+        return
+    if prod(result.static_shape[:axis]) != 1:
+        raise NotBoundError("it joins parts along an inner axis whose size depends on the data")
+    if any(part.quant is not None and not part.quant.same_as(result.quant) for part in parts):
+        raise NotBoundError("it rescales parts whose sizes depend on the data of a run")
+    counts = [bounds.count(bounds.sizes(part)[axis], op) for part in parts]
+    inputs = [*map(bounds.tensor, parts), *counts]
+    bounds.add(op, CONCATENATION, inputs, AxisAttrs(axis), [result])
+
+
+_NEUTRAL = {"REDUCE_MAX": -1, "REDUCE_MIN": 1, "SUM": 0, "REDUCE_ANY": 0, "REDUCE_ALL": 1}
+
+
+def _bind_reduction(op: Op, bounds: Bounds) -> None:
+    """What lies behind the counts of reduced axes becomes what changes no result."""
+    source, axes = operand(op, 0), constant_axes(op)
+    if axes is None:
+        raise NotBoundError("the axes are not constant")
+    sizes, given = bounds.sizes(source), bounds.tensor(source)
+    for axis in axes:
+        if isinstance(sizes[axis], Size):
+            filled = given.like(f"{op.name} (filled)")
+            attrs = TailAttrs(axis, _neutral(op, source.dtype))
+            bounds.add(op, TAIL, [given, bounds.count(sizes[axis], op)], attrs, [filled])
+            given = filled
+    bounds.repeat(op, inputs=[given, *op.inputs[1:]])
+
+
+def _neutral(op: Op, dtype: DType) -> int | float:
+    """What changes no result of a reduction."""
+    if op.kind not in _NEUTRAL or (op.kind == "SUM" and operand(op, 0).quant is not None):
+        raise NotBoundError("it divides by, or scales with, a size that depends on the data")
+    sign = _NEUTRAL[op.kind]
+    if op.kind not in ("REDUCE_MAX", "REDUCE_MIN"):
+        return sign
+    if not dtype.is_integer:
+        return sign * float("inf")
+    limits = np.iinfo(np.dtype(dtype.numpy).name)
+    return int(limits.max if sign > 0 else limits.min)
+
+
+def _bind_where(op: Op, bounds: Bounds) -> None:
+    condition = operand(op, 0)
+    sizes = bounds.sizes(condition)
+    if not sizes or (is_open(sizes) and not _leads(sizes)):
+        raise NotBoundError("it looks along an inner axis whose size depends on the data")
+    given = next((size for size in sizes if isinstance(size, Size)), None)
+    count = None if given is None else bounds.count(given, op)
+    _bind_found(op, bounds, WHERE, [bounds.tensor(condition), count])
+
+
+def _bind_found(
+    op: Op, bounds: Bounds, kind: str, inputs: list[Tensor | None], attrs: object = None
+) -> None:
+    """An op that finds out how many rows its result has."""
+    result = bounds.tensor(op.outputs[0])
+    (size, *_), found = bounds.sizes(op.outputs[0]), count_tensor(f"{op.name} (size)")
+    bounds.add(op, kind, inputs, op.attrs if attrs is None else attrs, [result, found])
+    if isinstance(size, Size):
+        bounds.find(size, found)
+
+
+def _bind_suppression(op: Op, bounds: Bounds) -> None:
+    boxes, scores = (bounds.sizes(operand(op, index)) for index in (0, 1))
+    if boxes[1] != scores[2] or is_open(boxes[:1] + scores[:2]):
+        raise NotBoundError("how many batches, classes or boxes fit depends on the data")
+    given = [op.input(index) for index in range(5)]
+    inputs = [None if tensor is None else bounds.tensor(tensor) for tensor in given]
+    count = bounds.count(boxes[1], op) if isinstance(boxes[1], Size) else None
+    _bind_found(op, bounds, SUPPRESSION, [*inputs, count])
+
+
+def _bind_top_k(op: Op, bounds: Bounds) -> None:
+    data, (values, places) = operand(op, 0), op.outputs
+    sizes, kept = bounds.sizes(data), bounds.sizes(values)[-1]
+    if op.kind == "CUSTOM":
+        _check_largest_last(op, len(sizes))
+    columns = bounds.count(sizes[-1], op) if isinstance(sizes[-1], Size) else None
+    result = bounds.tensor(places)
+    found = result.like() if result.dtype is DType.INT64 else result
+    found.dtype = DType.INT32 if result.dtype is DType.INT64 else result.dtype
+    inputs = [bounds.tensor(data), columns, bounds.count(kept, op)]
+    bounds.add(op, TOP_K, inputs, op.attrs, [bounds.tensor(values), found])
+    if found is not result:
+        bounds.add(op, "CAST", [found], CastAttrs("INT32", "INT64"), [result])
+
+
+def _check_largest_last(op: Op, rank: int) -> None:
+    attrs = attributes(op)
+    if attrs.get("axis", -1) not in (-1, rank - 1) or not attrs.get("largest", 1):
+        raise NotBoundError("it is not the largest of the last axis that are wanted")
+
+
+_KINDS: dict[str, Bind] = {
+    "IF": bind_if,
+    **dict.fromkeys(("GATHER", "GATHER_ND", "TRANSPOSE", "PACK", "ZEROS_LIKE"), _repeat),
+    **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), _bind_softmax),
+    **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _bind_reshape),
+    **dict.fromkeys(("SPLIT", "SPLIT_V"), _bind_split),
+    "UNPACK": _bind_unpack,
+    "FILL": _bind_fill,
+    "BROADCAST_TO": _bind_broadcast,
+    "STRIDED_SLICE": _bind_strided_slice,
+    "SLICE": _bind_slice,
+    "CONCATENATION": _bind_concatenation,
+    **dict.fromkeys((*_NEUTRAL, "MEAN"), _bind_reduction),
+    "WHERE": _bind_where,
+    SUPPRESSED: _bind_suppression,
+    "CUSTOM:onnx.TopK": _bind_top_k,
+    "TOPK_V2": _bind_top_k,
+}

@@ -1,0 +1,1 @@
+"""Tensors that have room for every run, and the counts of what a run fills of them."""

@@ -1,0 +1,378 @@
+"""How the open sizes of an operator's results follow from those of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import NamedTuple
+
+from circlet.ir import Graph, Op
+from circlet.ops import find
+from circlet.ops.gather import gather_axes
+from circlet.ops.layout import concatenation_axis, permutation
+from circlet.ops.operands import known_ints, operand
+from circlet.ops.reduce import ReducerAttrs, constant_axes
+from circlet.ops.shape import reshape_target, squeezed_axes
+from circlet.ops.slicing import slice_of
+from circlet.ops.split import pack_axis, split_parts, unpack_axis
+from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.plan.size_numbers import numbers_of
+from circlet.plan.sizes import (
+    GREATEST,
+    LEAST,
+    PRODUCT,
+    SUM,
+    Number,
+    Numbers,
+    Size,
+    SizeTable,
+    fewest_of,
+    most_of,
+)
+
+Rule = Callable[[Op, SizeTable], list[Numbers | None]]
+_NOTHING: list[Numbers | None] = []
+_POINTWISE = frozenset({"CAST", "SELECT_V2", "QUANTIZE", "DEQUANTIZE"})
+_LIKE_FIRST = frozenset({"SOFTMAX", "LOG_SOFTMAX", "ZEROS_LIKE"})
+
+
+def settle_sizes(graph: Graph, table: SizeTable) -> None:
+    """Take down what is known of the open sizes of a graph whose shapes are settled."""
+    for op in graph.ops:
+        given = [tensor for tensor in op.inputs if tensor is not None]
+        if any(None in t.shape for t in op.outputs) or any(map(table.concerns, given)):
+            _settle(op, table)
+
+
+def _settle(op: Op, table: SizeTable) -> None:
+    made = _rule_of(op)(op, table)
+    for tensor, sizes in zip(op.outputs, made, strict=False):
+        if sizes is None or len(sizes) != len(tensor.shape):
+            continue
+        stated = zip(tensor.shape, sizes, strict=True)
+        settled = tuple(size if known is None else known for known, size in stated)
+        if None in tensor.shape:
+            table.sizes[tensor] = settled
+    found = numbers_of(op, table)
+    if found is not None:
+        table.numbers[op.outputs[0]] = found
+
+
+def _rule_of(op: Op) -> Rule:
+    rule = _RULES.get(op.label)
+    if rule is not None:
+        return rule
+    return _pointwise if is_pointwise(op) else _unknown
+
+
+def is_pointwise(op: Op) -> bool:
+    """Whether each element of the one result follows from one element of each operand."""
+    record = find(op.label)
+    return op.kind in _POINTWISE or (record is not None and record.scalar is not None)
+
+
+def _unknown(op: Op, table: SizeTable) -> list[Numbers | None]:
+    return _NOTHING
+
+
+def _pointwise(op: Op, table: SizeTable) -> list[Numbers | None]:
+    shapes = [table.of(tensor) for tensor in op.inputs if tensor is not None]
+    known = [shape for shape in shapes if shape is not None]
+    return [_spread(known) if len(known) == len(shapes) else None]
+
+
+def _spread(shapes: list[Numbers]) -> Numbers | None:
+    """Sizes that operands have together; None where a run alone could say whether they fit."""
+    rank = max(map(len, shapes))
+    made: list[Number] = []
+    for axis in range(rank):
+        sizes = {shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)}
+        wide = sizes - {1}
+        if len(wide) > 1:
+            return None
+        made.append(wide.pop() if wide else 1)
+    return tuple(made)
+
+
+def _like_first(op: Op, table: SizeTable) -> list[Numbers | None]:
+    return [table.of(operand(op, 0))]
+
+
+def _gather(op: Op, table: SizeTable) -> list[Numbers | None]:
+    data, indices = table.of(operand(op, 0)), table.of(operand(op, 1))
+    if data is None or indices is None:
+        return _NOTHING
+    axis, batch = gather_axes(op)
+    return [(*data[:axis], *indices[batch:], *data[axis + 1 :])]
+
+
+def _gather_nd(op: Op, table: SizeTable) -> list[Numbers | None]:
+    data, indices = table.of(operand(op, 0)), table.of(operand(op, 1))
+    if data is None or indices is None or not isinstance(indices[-1], int):
+        return _NOTHING
+    return [(*indices[:-1], *data[indices[-1] :])]
+
+
+def _transpose(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes, order = table.of(operand(op, 0)), permutation(op)
+    return [None if sizes is None or order is None else tuple(sizes[axis] for axis in order)]
+
+
+def _squeeze(op: Op, table: SizeTable) -> list[Numbers | None]:
+    source, sizes = operand(op, 0), table.of(operand(op, 0))
+    if sizes is None:
+        return _NOTHING
+    dropped = squeezed_axes(op, source.shape)
+    return [tuple(size for axis, size in enumerate(sizes) if axis not in dropped)]
+
+
+def _expand_dims(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes, axes = table.of(operand(op, 0)), known_ints(op.input(1))
+    if sizes is None or axes is None:
+        return _NOTHING
+    axis = axes[0] + len(sizes) + 1 if axes[0] < 0 else axes[0]
+    return [(*sizes[:axis], 1, *sizes[axis:])]
+
+
+def _reshape(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes = table.of(operand(op, 0))
+    target: Numbers | None = reshape_target(op)
+    target = table.elements(op.input(1)) if target is None else target
+    if sizes is None or target is None:
+        return _NOTHING
+    if -1 not in target:
+        return [target]
+    rest = _rest(list(sizes), [size for size in target if size != -1], table)
+    return [None if rest is None else tuple(rest if size == -1 else size for size in target)]
+
+
+def _rest(sizes: list[Number], named: list[Number], table: SizeTable) -> Number | None:
+    """What sizes come to where those that are named are divided out; None where they do not."""
+    for size in [size for size in named if isinstance(size, Size)]:
+        if size not in sizes:
+            return None
+        sizes.remove(size)
+    fixed = prod(size for size in sizes if isinstance(size, int))
+    divisor = prod(size for size in named if isinstance(size, int))
+    if not divisor or fixed % divisor:
+        return None
+    open_sizes = [size for size in sizes if isinstance(size, Size)]
+    return table.joined(PRODUCT, [fixed // divisor, *open_sizes])
+
+
+def _concatenation(op: Op, table: SizeTable) -> list[Numbers | None]:
+    parts = [table.of(tensor) for tensor in op.inputs if tensor is not None]
+    known = [part for part in parts if part is not None]
+    axis = concatenation_axis(op)
+    if len(known) < len(parts) or not known:
+        return _NOTHING
+    first = known[0]
+    if any(part[:axis] + part[axis + 1 :] != first[:axis] + first[axis + 1 :] for part in known):
+        return _NOTHING
+    total = table.joined(SUM, [part[axis] for part in known])
+    return [None if total is None else (*first[:axis], total, *first[axis + 1 :])]
+
+
+def _split(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes = table.of(operand(op, 1 if op.kind == "SPLIT" else 0))
+    parts = split_parts(op)
+    if sizes is None or parts is None:
+        return _NOTHING
+    axis = parts.axis
+    return [
+        None if size is None else (*sizes[:axis], size, *sizes[axis + 1 :]) for size in parts.sizes
+    ]
+
+
+def _unpack(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes, axis = table.of(operand(op, 0)), unpack_axis(op)
+    return [None if sizes is None else (*sizes[:axis], *sizes[axis + 1 :]) for _ in op.outputs]
+
+
+def _pack(op: Op, table: SizeTable) -> list[Numbers | None]:
+    parts, axis = [table.of(tensor) for tensor in op.inputs if tensor is not None], pack_axis(op)
+    first = parts[0]
+    if first is None or any(part != first for part in parts):
+        return _NOTHING
+    return [(*first[:axis], len(parts), *first[axis:])]
+
+
+def _listed(index: int) -> Rule:
+    return lambda op, table: [table.elements(op.input(index))]
+
+
+def _reduced(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes, axes = table.of(operand(op, 0)), constant_axes(op)
+    if sizes is None or axes is None:
+        return _NOTHING
+    if op.attributes(ReducerAttrs).keep_dims:
+        return [tuple(1 if axis in axes else size for axis, size in enumerate(sizes))]
+    return [tuple(size for axis, size in enumerate(sizes) if axis not in axes)]
+
+
+class Taken(NamedTuple):
+    """What a STRIDED_SLICE takes of an axis: the places from `first` to before `last`.
+
+    Attributes:
+        is_dropped: Whether the axis, of which one place is taken, is left out of the result.
+    """
+
+    first: int
+    last: Number
+    is_dropped: bool
+
+
+def strided_parts(op: Op, table: SizeTable) -> list[Taken] | None:
+    """What a STRIDED_SLICE takes of each axis.
+
+    None where it does more than to take runs of axes, each from a place on that is known.
+    """
+    attrs = op.attributes(StridedSliceAttrs)
+    sizes, steps = table.of(operand(op, 0)), known_ints(op.input(3))
+    begin, end = known_ints(op.input(1)), table.elements(op.input(2))
+    if sizes is None or begin is None or end is None or steps is None or {*steps} - {1}:
+        return None
+    is_plain = not (attrs.ellipsis_mask or attrs.new_axis_mask or attrs.offset)
+    if not is_plain or not len(begin) == len(end) <= len(sizes):
+        return None
+    parts: list[Taken] = []
+    for axis, size in enumerate(sizes):
+        whole = axis >= len(begin)
+        first = 0 if whole or attrs.begin_mask >> axis & 1 else begin[axis]
+        first += size if isinstance(size, int) and first < 0 else 0
+        is_dropped = not whole and bool(attrs.shrink_axis_mask >> axis & 1)
+        last = size if whole or attrs.end_mask >> axis & 1 else _end(end[axis], size, table)
+        if first < 0 or last is None or fewest_of(last) < 0:
+            return None
+        parts.append(Taken(first, first + 1 if is_dropped else last, is_dropped))
+    return parts
+
+
+def _end(end: Number, size: Number, table: SizeTable) -> Number | None:
+    """A place counted from the front; one that is known to be negative counts from the end."""
+    if not isinstance(end, int) or end >= 0:
+        return end
+    counted = table.joined(SUM, [size, end])
+    return None if counted is None else table.joined(GREATEST, [0, counted])
+
+
+def _strided_slice(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes, parts = table.of(operand(op, 0)), strided_parts(op, table)
+    if sizes is None or parts is None:
+        return _NOTHING
+    made = [
+        part_of(part, size, table)
+        for part, size in zip(parts, sizes, strict=True)
+        if not part.is_dropped
+    ]
+    known = [size for size in made if size is not None]
+    return [tuple(known) if len(known) == len(made) else None]
+
+
+def part_of(part: Taken, size: Number, table: SizeTable) -> Number | None:
+    """How many places are taken of an axis."""
+    end = table.joined(LEAST, [size, part.last])
+    left = None if end is None else table.joined(SUM, [end, -part.first])
+    return None if left is None else table.joined(GREATEST, [0, left])
+
+
+def _slice(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """Where the start is known: what is asked for is all there, or the run would be refused."""
+    sizes, begin, taken = table.of(operand(op, 0)), known_ints(op.input(1)), known_ints(op.input(2))
+    if sizes is None or begin is None or taken is None:
+        return _NOTHING
+    if slice_of(operand(op, 0).shape, begin, taken) is None:
+        return _NOTHING
+    made: list[Number] = []
+    for size, first, count in zip(sizes, begin, taken, strict=True):
+        if count != -1 and isinstance(size, Size):
+            return _NOTHING
+        rest = table.joined(SUM, [size, -first]) if count == -1 else count
+        if rest is None or (isinstance(rest, Size) and rest.fewest < 0):
+            return _NOTHING
+        made.append(rest)
+    return [tuple(made)]
+
+
+def _where(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes = table.of(operand(op, 0))
+    if sizes is None:
+        return _NOTHING
+    return [(Size(prod(most_of(size) for size in sizes)), len(sizes))]
+
+
+def _suppressed(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """As many boxes of each class of each batch as are asked for, and there are."""
+    scores, wanted = table.of(operand(op, 1)), table.elements(op.input(2))
+    if scores is None or len(scores) != 3:
+        return _NOTHING
+    batches, classes, boxes = map(most_of, scores)
+    if op.input(2) is None:
+        return [(0, 3)]
+    each = boxes if wanted is None else max(0, min(boxes, most_of(wanted[0])))
+    return [(Size(batches * classes * each), 3)]
+
+
+def _top_k(op: Op, table: SizeTable) -> list[Numbers | None]:
+    sizes, kept = table.of(operand(op, 0)), table.elements(op.input(1))
+    if sizes is None or kept is None or len(kept) != 1 or not sizes:
+        return _NOTHING
+    # More than there are is refused in a run.
+    count = table.joined(LEAST, [sizes[-1], kept[0]])
+    return [None if count is None or fewest_of(count) < 0 else (*sizes[:-1], count)] * 2
+
+
+def _if(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """Where branches give results of other sizes, the larger ones bound them."""
+    for region in op.regions:
+        if region in table.callers:
+            return _NOTHING  # its tensors have the sizes of another call
+        table.callers[region] = op
+        for inner, given in zip(region.inputs, op.inputs[1:], strict=True):
+            table.take_over(inner, operand(op, 0) if given is None else given)
+        settle_sizes(region, table)
+    chosen: dict[tuple[Number, Number], Number] = {}
+    pairs = zip(*(region.outputs for region in op.regions), strict=True)
+    return [_chosen(table.of(first), table.of(second), chosen) for first, second in pairs]
+
+
+def _chosen(
+    first: Numbers | None, second: Numbers | None, chosen: dict[tuple[Number, Number], Number]
+) -> Numbers | None:
+    """Sizes of one of two results; equal pairs of sizes give one number."""
+    if first is None or second is None or len(first) != len(second):
+        return None
+    pairs = list(zip(first, second, strict=True))
+    for pair in pairs:
+        one, other = pair
+        most = max(map(most_of, pair))
+        chosen.setdefault(pair, one if one == other else Size(most))
+    return tuple(chosen[pair] for pair in pairs)
+
+
+_RULES: dict[str, Rule] = {
+    "IF": _if,
+    **dict.fromkeys(_LIKE_FIRST, _like_first),
+    "GATHER": _gather,
+    "GATHER_ND": _gather_nd,
+    "TRANSPOSE": _transpose,
+    "SQUEEZE": _squeeze,
+    "EXPAND_DIMS": _expand_dims,
+    "RESHAPE": _reshape,
+    "CONCATENATION": _concatenation,
+    "SPLIT": _split,
+    "SPLIT_V": _split,
+    "UNPACK": _unpack,
+    "PACK": _pack,
+    "FILL": _listed(0),
+    "BROADCAST_TO": _listed(1),
+    **dict.fromkeys(
+        ("REDUCE_MAX", "REDUCE_MIN", "SUM", "MEAN", "REDUCE_ANY", "REDUCE_ALL"), _reduced
+    ),
+    "STRIDED_SLICE": _strided_slice,
+    "SLICE": _slice,
+    "WHERE": _where,
+    "CUSTOM:onnx.NonMaxSuppression": _suppressed,
+    "CUSTOM:onnx.TopK": _top_k,
+    "TOPK_V2": _top_k,
+}

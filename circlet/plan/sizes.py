@@ -1,0 +1,149 @@
+"""Sizes that only a run knows, as far as a plan can tell of them: bounds, and which are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeGuard
+
+from circlet.ir import Graph, Op, Tensor
+from circlet.ops.operands import known_ints
+
+MADE, SUM, PRODUCT, LEAST, GREATEST = "made", "sum", "product", "least", "greatest"
+_MOST_NUMBERS = 32  # elements of a tensor that is looked at as a list of sizes
+_LARGEST = 1 << 62
+
+
+@dataclass(eq=False)
+class Size:
+    """A whole number that a run finds out; uses of one object are equal in every run.
+
+    Attributes:
+        most: What it never exceeds.
+        fewest: What it never falls below.
+        form: How it follows from `terms`: MADE for not at all, SUM, PRODUCT, LEAST or GREATEST.
+        terms: Other such numbers, and constants.
+    """
+
+    most: int
+    fewest: int = 0
+    form: str = MADE
+    terms: tuple[Number, ...] = ()
+
+
+Number = int | Size
+Numbers = tuple[Number, ...]
+
+
+def most_of(number: Number) -> int:
+    """What a number never exceeds."""
+    return number.most if isinstance(number, Size) else number
+
+
+def fewest_of(number: Number) -> int:
+    """What a number never falls below."""
+    return number.fewest if isinstance(number, Size) else number
+
+
+def bounds_of(sizes: Numbers) -> tuple[int, ...]:
+    """The sizes that have room for every run, 1 at the least: kernels know no empty loops."""
+    return tuple(max(1, size.most) if isinstance(size, Size) else size for size in sizes)
+
+
+def is_open(numbers: Numbers) -> bool:
+    """Whether only a run knows some of the numbers."""
+    return any(isinstance(number, Size) for number in numbers)
+
+
+_BOUNDS = {SUM: sum, LEAST: min, GREATEST: max, PRODUCT: prod}
+
+
+class SizeTable:
+    """What is known of open sizes of tensors, and of tensors whose elements are sizes.
+
+    Attributes:
+        sizes: The sizes of tensors of which some are open.
+        numbers: The elements of small integer tensors of which some are open sizes.
+        callers: The op that runs each graph whose tensors are known here.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: dict[Tensor, Numbers] = {}
+        self.numbers: dict[Tensor, Numbers] = {}
+        self.callers: dict[Graph, Op] = {}
+        self._known: dict[tuple[object, ...], Size] = {}
+
+    def of(self, tensor: Tensor) -> Numbers | None:
+        """The sizes of a tensor; None where nothing bounds one of them."""
+        shape = tensor.shape
+        if tensor in self.sizes:
+            return self.sizes[tensor]
+        return shape if tensor.has_rank and _is_static(shape) else None
+
+    def elements(self, tensor: Tensor | None) -> Numbers | None:
+        """The elements of an integer tensor as numbers; None where they are not known as such."""
+        if tensor is None:
+            return None
+        if tensor.data is not None:
+            return known_ints(tensor) if tensor.elements <= _MOST_NUMBERS else None
+        return self.numbers.get(tensor)
+
+    def take_over(self, tensor: Tensor, given: Tensor) -> None:
+        """Have an input of a graph be what it is called with."""
+        sizes, numbers = self.of(given), self.numbers.get(given)
+        if sizes is not None and None in tensor.shape:
+            self.sizes[tensor] = sizes
+        if numbers is not None:
+            self.numbers[tensor] = numbers
+
+    def concerns(self, tensor: Tensor) -> bool:
+        """Whether a tensor has open sizes, or elements that are."""
+        return tensor in self.sizes or tensor in self.numbers
+
+    def joined(self, form: str, terms: Sequence[Number]) -> Number | None:
+        """A number that follows from others; equal ones are one object; None for an overflow."""
+        if not any(isinstance(term, Size) for term in terms):
+            return int(_BOUNDS[form](terms))  # type: ignore[operator]
+        kept = _without_neutral(form, terms)
+        if len(kept) == 1:
+            return kept[0]
+        most, fewest = (
+            int(_BOUNDS[form](map(end, kept)))  # type: ignore[operator]
+            for end in (most_of, fewest_of)
+        )
+        if form == PRODUCT and any(fewest_of(term) < 0 for term in kept):
+            return None
+        if most == fewest:
+            return most
+        if max(abs(most), abs(fewest)) > _LARGEST:
+            return None
+        key = (form, *(term if isinstance(term, int) else id(term) for term in kept))
+        return self._known.setdefault(key, Size(most, fewest, form, tuple(kept)))
+
+
+def _without_neutral(form: str, terms: Sequence[Number]) -> list[Number]:
+    """The terms that matter: no 0 of a sum, no 1 of a product, no bound that is always kept."""
+    if form in (SUM, PRODUCT):
+        neutral = 0 if form == SUM else 1
+        kept = [term for term in terms if not (isinstance(term, int) and term == neutral)]
+        return kept or [neutral]
+    distinct = list(dict.fromkeys(terms))
+    if form == LEAST:
+        limit = min(most_of(term) for term in distinct)
+        kept = [term for term in distinct if fewest_of(term) < limit or most_of(term) == limit]
+    else:
+        limit = max(fewest_of(term) for term in distinct)
+        kept = [term for term in distinct if most_of(term) > limit or fewest_of(term) == limit]
+    return _first_of_the_limit(kept, form, limit)
+
+
+def _first_of_the_limit(terms: list[Number], form: str, limit: int) -> list[Number]:
+    """Without a constant at the limit, where some other term keeps it as well."""
+    others = [term for term in terms if term != limit]
+    end = most_of if form == LEAST else fewest_of
+    return others if any(end(term) == limit for term in others) else terms
+
+
+def _is_static(shape: tuple[int | None, ...]) -> TypeGuard[tuple[int, ...]]:
+    return None not in shape

@@ -1,0 +1,183 @@
+"""Networks in which the data of a run decides sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from circlet.ir import DType, Tensor
+from circlet.ir.builder import Builder
+from circlet.ops.build import builder
+from circlet.ops.facts import ShapeAttrs
+from circlet.ops.gather import GatherAttrs
+from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.onnx.record import OnnxAttrs
+from circlet.ops.quantize import CastAttrs
+from circlet.ops.reduce import ReducerAttrs
+from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
+from circlet.ops.strided_slice import StridedSliceAttrs
+
+ROWS = 24
+
+
+class Net:
+    """A network in which rows of a table are chosen by what is positive in a list."""
+
+    def __init__(self) -> None:
+        self.b: Builder = builder()
+        self.x = self.b.input("x", DType.FLOAT32, (ROWS,))
+        self.table = self.b.input("table", DType.FLOAT32, (ROWS, 4))
+        zero = self.b.constant("zero", np.float32(0))
+        self.flags = self.b.op("GREATER", [self.x, zero], name="flags", dtype=DType.BOOL)
+        self.found = self.b.op("WHERE", [self.flags], name="found", dtype=DType.INT64)
+        rows = self.b.op("GATHER", [self.table, self.found], GatherAttrs(0), name="rows")
+        self.rows = self.reshape(rows, -1, 4)
+
+    def ints(self, *values: int, dtype: type = np.int32) -> Tensor:
+        return self.b.constant("ints", np.array(values, dtype))
+
+    def reshape(self, data: Tensor, *sizes: int) -> Tensor:
+        return self.b.op("RESHAPE", [data, self.ints(*sizes)], ReshapeAttrs(sizes))
+
+    def shape(self, data: Tensor, dtype: str = "INT32") -> Tensor:
+        return self.b.op("SHAPE", [data], ShapeAttrs(dtype), dtype=DType[dtype])
+
+    def joined(self, axis: int, *parts: Tensor) -> Tensor:
+        return self.b.op("CONCATENATION", parts, ConcatenationAttrs(axis))
+
+    def sliced(
+        self, data: Tensor, begin: list[int], end: list[int], attrs: StridedSliceAttrs | None = None
+    ) -> Tensor:
+        ones = self.ints(*[1] * len(begin))
+        lists = [self.ints(*begin), self.ints(*end), ones]
+        return self.b.op("STRIDED_SLICE", [data, *lists], attrs or StridedSliceAttrs())
+
+    def reduced(self, kind: str, data: Tensor, *axes: int, keep: bool = False) -> Tensor:
+        return self.b.op(kind, [data, self.ints(*axes)], ReducerAttrs(keep))
+
+    def least(self, first: Tensor, second: int) -> Tensor:
+        return self.b.op("MINIMUM", [first, self.ints(second)])
+
+    def top(self, data: Tensor, count: Tensor) -> list[Tensor]:
+        made = [Tensor("best", data.dtype, (None,)), Tensor("places", DType.INT32, (None,))]
+        return list(self.b.op_many("TOPK_V2", [data, count], made))
+
+    def suppressed(self, boxes: Tensor, scores: Tensor, *rest: object, **values: int) -> Tensor:
+        made = Tensor("kept", DType.INT64, (None, 3))
+        operands = [self.b.constant("limit", np.array(value)) for value in rest]
+        attrs = OnnxAttrs(tuple(sorted(values.items())), 13)
+        code = "onnx.NonMaxSuppression"
+        self.b.op_many("CUSTOM", [boxes, scores, *operands], [made], attrs, custom_code=code)
+        return made
+
+
+def places(net: Net) -> list[Tensor]:
+    """WHERE over every type and rank, and over what a run sized."""
+    b = net.b
+    bar = b.constant("a", np.float32(0.3))
+    wide = b.op("GREATER", [net.table, bar], dtype=DType.BOOL)
+    deep = net.reshape(wide, 2, 3, 4, 4)
+    whole = b.op("CAST", [net.table], CastAttrs("FLOAT32", "INT32"), dtype=DType.INT32)
+    bytes_ = b.op("CAST", [whole], CastAttrs("INT32", "INT8"), dtype=DType.INT8)
+    long = b.op("CAST", [whole], CastAttrs("INT32", "INT64"), dtype=DType.INT64)
+    nothing = b.op("MUL", [net.table, b.constant("none", np.float32(-0.0))])
+    again = b.op("GREATER", [net.rows, b.constant("b", np.float32(0.1))], dtype=DType.BOOL)
+    kinds = (wide, deep, whole, bytes_, long, nothing, net.table, again)
+    return [b.op("WHERE", [kind], dtype=DType.INT64) for kind in kinds]
+
+
+def movements(net: Net) -> list[Tensor]:
+    """What moves rows that a run counts."""
+    b, rows = net.b, net.rows
+    turned = b.op("TRANSPOSE", [rows, net.ints(1, 0)])
+    other = b.op("NEG", [rows])
+    halves = [Tensor("half", DType.FLOAT32, (None, 2)) for _ in range(2)]
+    b.op_many("SPLIT", [net.ints(1), rows], halves, SplitAttrs(2))
+    columns = [Tensor("column", DType.FLOAT32, (None,)) for _ in range(4)]
+    b.op_many("UNPACK", [rows], columns, UnpackAttrs(4, 1))
+    ones = b.op("FILL", [net.shape(rows), b.constant("one", np.float32(1))])
+    return [
+        turned,
+        net.reshape(rows, -1),
+        net.reshape(rows, -1, 2, 2),
+        b.op("EXPAND_DIMS", [turned, net.ints(0)]),
+        net.joined(0, rows, net.table, other),
+        net.joined(1, rows, other),
+        *halves,
+        *columns,
+        b.op("PACK", [columns[0], columns[3]], PackAttrs(2, 1)),
+        net.sliced(rows, [0, 0], [5, 4]),
+        net.sliced(rows, [2, 1], [1000, 3]),
+        net.sliced(rows, [0, 0], [-1, 4]),
+        net.sliced(rows, [0, 1], [0, 2], StridedSliceAttrs(1, 1, shrink_axis_mask=2)),
+        b.op("SLICE", [rows, net.ints(0, 1), net.ints(-1, 2)]),
+        ones,
+        b.op("BROADCAST_TO", [net.sliced(net.table, [0, 0], [1, 4]), net.shape(rows)]),
+        b.op("GATHER_ND", [net.table, net.found]),
+        b.op("ZEROS_LIKE", [rows]),
+    ]
+
+
+def numbers(net: Net) -> list[Tensor]:
+    """What computes with rows that a run counts, and with their count."""
+    b, rows = net.b, net.rows
+    count = b.op("GATHER", [net.shape(rows), net.ints(0)], GatherAttrs(0))
+    doubled = b.op("MUL", [rows, b.constant("two", np.float32(2))])
+    many = net.joined(0, rows, net.table)
+    scores = net.reshape(net.sliced(many, [0, 0], [1000, 1]), -1)
+    return [
+        b.op("LOGISTIC", [b.op("ADD", [doubled, rows])]),
+        b.op("SOFTMAX", [rows]),
+        b.op("ADD", [net.found, net.found]),
+        net.reduced("SUM", rows, 1),
+        net.reduced("REDUCE_MAX", rows, 1, keep=True),
+        net.reduced("SUM", rows, 0),
+        net.reduced("REDUCE_MAX", many, 0),
+        net.reduced("REDUCE_MIN", many, 0, 1),
+        net.reduced("REDUCE_MAX", b.op("TRANSPOSE", [many, net.ints(1, 0)]), 1),
+        b.op("MUL", [count, net.ints(3)]),
+        net.reduced("REDUCE_PROD", net.shape(rows), 0),
+        b.op("CAST", [count], CastAttrs("INT32", "FLOAT32"), dtype=DType.FLOAT32),
+        *net.top(net.reshape(rows, -1), net.least(count, 5)),
+        *net.top(scores, count),
+        *net.top(scores, net.ints(7)),
+    ]
+
+
+def detections(net: Net) -> list[Tensor]:
+    """ONNX's NonMaxSuppression over boxes that are all there, and over some that a run counts."""
+    boxes, scores = net.reshape(net.table, 1, ROWS, 4), net.reshape(net.x, 1, 1, ROWS)
+    classes = net.joined(1, scores, net.b.op("NEG", [scores]))
+    some = net.reshape(net.rows, 1, -1, 4)
+    own = net.b.op("GATHER_ND", [net.x, net.found])
+    limits: tuple[object, ...] = (
+        np.array([5]),
+        np.array([0.2], np.float32),
+        np.array([0.05], np.float32),
+    )
+    kept = net.suppressed(boxes, classes, *limits)
+    first = net.reshape(net.sliced(kept, [0, 2], [9, 3]), -1)
+    return [
+        kept,
+        net.suppressed(boxes, classes, *limits[:2], center_point_box=1),
+        net.suppressed(boxes, scores, np.array([1 << 62]), *limits[1:]),
+        net.suppressed(some, net.reshape(own, 1, 1, -1), *limits[:2]),
+        net.b.op("GATHER", [net.table, first], GatherAttrs(0)),
+    ]
+
+
+def branches(net: Net) -> list[Tensor]:
+    """IF whose branches give results of other sizes, of which one has none."""
+    count = net.shape(net.found, "INT64")
+    few = net.b.op("LESS", [net.reduced("REDUCE_PROD", count, 0), net.ints(4, dtype=np.int64)])
+    few = net.reshape(few)
+    made = Tensor("chosen", DType.FLOAT32, (None, 4))
+    doubled, empty = builder("doubled"), builder("empty")
+    inner = doubled.input("inner", DType.FLOAT32, (None, 4))
+    doubled.output(doubled.op("CONCATENATION", [inner, inner], ConcatenationAttrs(0)))
+    empty.input("other", DType.FLOAT32, (None, 4))
+    nothing = empty.constant("none", np.zeros((0, 4), np.float32))
+    empty.output(empty.op("RESHAPE", [nothing], ReshapeAttrs((0, 4))))
+    net.b.op_many("IF", [few, net.rows], [made])
+    net.b.graph.ops[-1].regions = [empty.build(), doubled.build()]
+    return [made, net.b.op("NEG", [made]), net.shape(made)]
