@@ -10,17 +10,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from unittest import mock
 
 from circlet.backends.cpu import toolchain
 from circlet.backends.cpu.c_compiler import Compiler
 from circlet.backends.cpu.flags import unit_flags
 from circlet.backends.cpu.processes import Compilers
 from circlet.backends.cpu.toolchain import UnitSource
+from circlet.regular_files import write_file
 
 CompileOne = Callable[[Path, UnitSource, Compiler, Compilers, dict[str, str]], bytes]
 KEPT_S = 3 * 24 * 3600
@@ -45,18 +49,32 @@ def keeping(folder: Path, circlet_cache: Path) -> CompileOne:
         described = _surroundings(compiler.command[0]) + repr(command)
         kept = folder / _digest(described.encode(), _code(unit.text).encode())
         if not kept.exists():
-            _write(kept, compile_one(scratch, unit, compiler, compilers, environment))
+            write_file(kept, compile_one(scratch, unit, compiler, compilers, environment))
         os.utime(kept)
         return kept.read_bytes()
 
     return compile_or_find
 
 
+@contextmanager
+def keeping_units(folder: Path) -> Iterator[None]:
+    """Compile equal C once, and keep what was compiled in a folder; for programs of tests."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    forget_unused(folder)
+    with (
+        tempfile.TemporaryDirectory() as cache,
+        mock.patch.dict(os.environ, {"CIRCLET_CACHE_DIR": cache}),
+        mock.patch.object(toolchain, "_compile_one", keeping(folder, Path(cache))),
+    ):
+        yield
+
+
 def forget_unused(folder: Path) -> None:
     """Delete what no run of the last days has used."""
     for path in folder.iterdir():
-        if path.stat().st_mtime < time.time() - KEPT_S:
-            path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process has put it in place, or deleted it
+            if path.stat().st_mtime < time.time() - KEPT_S:
+                path.unlink()
 
 
 def _code(text: str) -> str:
@@ -84,10 +102,3 @@ def _digest(*parts: bytes) -> str:
         state.update(len(part).to_bytes(8, "little"))
         state.update(part)
     return state.hexdigest()
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Whole or not at all, whoever else writes the same."""
-    part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(path)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -51,6 +54,22 @@ def build(folder: Path, unit: UnitSource, cache: str = "tests") -> bytes:
 def test_an_equal_unit_is_compiled_once(tmp_path: Path, builds: list[UnitSource]) -> None:
     assert [build(tmp_path, PLAIN) for _ in range(3)] == [b"code 1"] * 3
     assert len(builds) == 1
+
+
+def test_threads_that_compile_the_same_at_once_do_not_meet_in_one_file(
+    tmp_path: Path, builds: list[UnitSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_have_written, replace = Barrier(2, timeout=60), os.replace
+
+    def replace_when_both_have_written(*given: Any, **named: Any) -> None:
+        both_have_written.wait()
+        replace(*given, **named)
+
+    monkeypatch.setattr(os, "replace", replace_when_both_have_written)
+    with ThreadPoolExecutor(2) as pool:
+        codes = set(pool.map(lambda _: build(tmp_path, PLAIN), range(2)))
+    assert codes <= {b"code 1", b"code 2"}
+    assert [path.read_bytes() in codes for path in tmp_path.iterdir()] == [True]
 
 
 def test_names_of_operators_do_not_tell_units_apart(

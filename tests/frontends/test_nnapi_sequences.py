@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -57,6 +57,14 @@ def numbers(*values: int) -> ctypes.Array[ctypes.c_uint32]:
     return (ctypes.c_uint32 * len(values))(*values)
 
 
+@cache
+def reference_device() -> int:
+    """Its handle: whoever asks looks through all installed packages for backends."""
+    device = ctypes.c_size_t(0)
+    assert call("_getDevice", 1, ctypes.addressof(device)) == 0
+    return device.value
+
+
 class Calls(RuleBasedStateMachine):
     """Objects of every kind, some of them freed, and whatever a caller may do with them."""
 
@@ -71,9 +79,7 @@ class Calls(RuleBasedStateMachine):
         self.buffers = [np.zeros(size, np.float32) for size in (4, 4, 4, 2)]
         self.buffers[0][:] = _X
         self.operands: dict[int, int] = {}
-        device = ctypes.c_size_t(0)
-        call("_getDevice", 1, ctypes.addressof(device))
-        self.device = (ctypes.c_size_t * 1)(device.value)
+        self.device = (ctypes.c_size_t * 1)(reference_device())
 
     @rule(target=models)
     def junk_model(self) -> int:

@@ -13,6 +13,7 @@ from tests.fuzz.collected import collect
 from tests.fuzz.engine import Request, fuzz, fuzz_side_by_side
 
 _SECONDS = 60
+_NATIVE_SHARE = 0.4
 
 
 def main() -> int:
@@ -43,7 +44,7 @@ def _replay(files: list[Path]) -> int:
         number = int(digits) if digits.isdigit() else 0
         maker = "artifact" if path.suffix == SUFFIX else "file"
         case = Case(number, path.name, path.read_bytes(), True, maker)
-        for stage, outcome in outcomes(case, native=True):
+        for stage, outcome in outcomes(case):
             found = found or isinstance(outcome, Finding)
             shown = outcome.text if isinstance(outcome, Finding) else outcome
             sys.stdout.write(f"{path.name}: {stage}: {shown}\n")
@@ -58,7 +59,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, help="run exactly so many cases")
     parser.add_argument("--seed", type=int, default=0, help="which sequence of cases")
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
-    parser.add_argument("--native", action="store_true", help="also run generated code")
+    parser.add_argument(
+        "--native",
+        nargs="?",
+        type=float,
+        default=0.0,
+        const=_NATIVE_SHARE,
+        metavar="SHARE",
+        help=f"have generated code run that share of the cases as well ({_NATIVE_SHARE})",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--only", default="", choices=[*SHARES], help="cases of one maker only")
     parser.add_argument("--folder", type=Path, help="where the inputs of findings are kept")

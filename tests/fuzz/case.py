@@ -32,12 +32,11 @@ LIMITS = Limits(
     memory_bytes=1 << 26,
     run_work=1 << 28,
     run_work_per_file_byte=0,
-    loop_turns=2000,
+    loop_turns=300,
     run_seconds=2,
 )
 DEFECTS = ("E-PASS", "E-COMPILE", "E-ARTIFACT", "E-CIRCLET")
 UNFIT_ARTIFACTS = ("E-ARTIFACT",)
-NATIVE_SHARE = 0.4
 SHARES = {"bytes": 20.0, "generated": 20.0, "network": 35.0, "artifact": 5.0}
 SHARES |= dict.fromkeys(growth.MAKERS, 20 / len(growth.MAKERS))
 if find_spec("onnx") is not None:
@@ -82,12 +81,16 @@ class Finding:
 Outcome = str | Finding
 
 
-def make_case(seed: int, number: int, seeds: Sequence[Seed], only: str = "") -> Case:
-    """The case of a number, of one maker if it is named; the same for the same arguments."""
+def make_case(
+    seed: int, number: int, seeds: Sequence[Seed], only: str = "", native: float = 0.0
+) -> Case:
+    """The case of a number, of one maker if it is named; the same for the same arguments.
+
+    Generated code runs the share `native` of all cases.
+    """
     random = Random(f"{seed}:{number}")
     chosen = random.choice(seeds)
-    original = chosen.read()
-    native = random.random() < NATIVE_SHARE
+    original, is_native = chosen.read(), random.random() < native
     (maker,) = random.choices([*SHARES], [*SHARES.values()])
     maker = only or maker
     try:
@@ -96,7 +99,7 @@ def make_case(seed: int, number: int, seeds: Sequence[Seed], only: str = "") -> 
         maker, data = "bytes", mutate_bytes.mutate(original, random)
     is_new = maker in ("generated", "onnx") or maker in growth.MAKERS
     name = maker if is_new else f"{chosen.name} {maker}"
-    return Case(number, name, data, native, maker)
+    return Case(number, name, data, is_native, maker)
 
 
 def _made(maker: str, original: bytes, random: Random) -> bytes:
@@ -116,8 +119,8 @@ def _made(maker: str, original: bytes, random: Random) -> bytes:
     return mutate_bytes.mutate(original, random)
 
 
-def outcomes(case: Case, native: bool) -> Iterator[tuple[str, Outcome]]:
-    """What reading does, then what running does with each backend."""
+def outcomes(case: Case) -> Iterator[tuple[str, Outcome]]:
+    """What reading does, then what running does with each backend that the case is for."""
     if case.maker == "artifact":
         yield from _artifact_outcomes(case)
         return
@@ -128,7 +131,7 @@ def outcomes(case: Case, native: bool) -> Iterator[tuple[str, Outcome]]:
     wanted: list[np.ndarray] = []
     got: list[np.ndarray] = []
     yield "reference", _outcome("reference", lambda: wanted.extend(_run(case, "reference")))
-    if native and case.native:
+    if case.native:
         yield "native", _outcome("native", lambda: got.extend(_run(case, "cpu")))
         if wanted and got and _is_tame(case) and _has_tame_constants(case.data):
             yield "compare", _compared(case, wanted, got)

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
-CASES_PER_WORKER = 2000
-SILENCE_S = 90.0
+CASES_PER_WORKER = 5000
+IDLE_TURNS = 180
+_TURN_S = 1.0
 _APART = 10**9
 
 
@@ -27,14 +28,14 @@ _APART = 10**9
 class Request:
     """What to run: a number of cases, or as many as fit into a time.
 
-    `only` names the one maker whose cases are wanted.
+    `only` names the one maker whose cases are wanted; generated code runs the share `native`.
     """
 
     seed: int
     folder: Path
     count: int | None = None
     seconds: float | None = None
-    native: bool = False
+    native: float = 0.0
     start: int = 0
     only: str = ""
 
@@ -133,7 +134,7 @@ class _Worker:
         self._errors = request.folder / "stderr.txt"
         command = [sys.executable, "-m", "tests.fuzz.worker", "--folder", str(request.folder)]
         command += ["--seed", str(request.seed), "--start", str(start), "--count", str(count)]
-        command += ["--native"] * request.native + ["--only", request.only]
+        command += ["--native", str(request.native), "--only", request.only]
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 command,
@@ -158,13 +159,21 @@ class _Worker:
         return self._number + 1
 
     def _lines(self) -> Iterator[bytes]:
-        """Its lines until it dies or has said nothing for long."""
+        """Its lines until it dies, or has long done nothing: said no word, used no processor.
+
+        Turns of waiting are counted, not time: processes that are stopped for an hour go on.
+        """
         pipe: IO[bytes] | None = self._process.stdout
         assert pipe is not None
         with selectors.DefaultSelector() as selector, pipe:
             selector.register(pipe, selectors.EVENT_READ)
-            while selector.select(SILENCE_S):
-                line = pipe.readline()
+            idle, worked = 0, 0
+            while idle < IDLE_TURNS:
+                if not selector.select(_TURN_S):
+                    before, worked = worked, _ticks(self._process.pid)
+                    idle = idle + 1 if worked == before else 0
+                    continue
+                idle, line = 0, pipe.readline()
                 if not line:
                     return
                 yield line
@@ -207,6 +216,12 @@ class _Worker:
             shutil.copyfile(self._request.folder / "current.tflite", path)
         path.with_suffix(".txt").write_text(f"{signature}\n{self._name}\n\n{text}")
         self._report.findings[signature] = path
+
+
+def _ticks(process: int) -> int:
+    """Processor time that a process has used, with the children that it waited for."""
+    behind_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, behind_name[11:15]))
 
 
 def _end(outcome: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -24,7 +25,7 @@ NETWORKS: dict[str, Callable[[], bytes]] = {
 
 @dataclass(frozen=True)
 class Seed:
-    """A file to start from, read when it is needed."""
+    """A file to start from, read or made when it is needed first."""
 
     name: str
     read: Callable[[], bytes]
@@ -37,13 +38,13 @@ def seeds() -> list[Seed]:
 
 def _networks() -> Iterator[Seed]:
     for name, make in NETWORKS.items():
-        yield Seed(f"network/{name}", make)
+        yield Seed(f"network/{name}", cache(make))
 
 
 def _attacks() -> Iterator[Seed]:
     for name in attack_names():
         make: Callable[[], bytes] = import_module(f"tests.attacks.{name}").make
-        yield Seed(f"attack/{name}", make)
+        yield Seed(f"attack/{name}", cache(make))
 
 
 def _corpus() -> Iterator[Seed]:
@@ -54,4 +55,4 @@ def _corpus() -> Iterator[Seed]:
 
 
 def _reader(path: Path) -> Callable[[], bytes]:
-    return path.read_bytes
+    return cache(path.read_bytes)

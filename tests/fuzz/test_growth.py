@@ -14,7 +14,8 @@ from circlet.limits import Limits
 from tests.fuzz import growth, mutate_artifact
 from tests.fuzz.case import LIMITS
 from tests.fuzz.engine import Request, fuzz, fuzz_side_by_side
-from tests.fuzz.growth.parts import Parts, tensor
+from tests.fuzz.growth import nesting
+from tests.fuzz.growth.parts import Parts, amount, tensor
 from tests.fuzz.growth.sharing import Sharing
 from tests.runtime import networks
 
@@ -45,7 +46,13 @@ def test_what_is_shared_is_written_once_and_read_everywhere() -> None:
     assert parts.encode().count(b"x" * 200) == 10
 
 
-def test_calls_nest_less_and_more_deeply_than_is_allowed() -> None:
+def test_few_is_usual_and_many_and_most_come_too() -> None:
+    drawn = [amount(Random(number), [1], [2], [3]) for number in range(1000)]
+    assert [drawn.count(size) > least for size, least in ((1, 900), (2, 20), (3, 2))] == [True] * 3
+
+
+def test_calls_nest_less_and_more_deeply_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nesting, "amount", lambda random, _, large: random.choice(large))
     files = [growth.MAKERS["nesting"](Random(number)) for number in range(30)]
     deep = Limits(call_depth=200)
     assert any(graphs_of(file, deep) > 33 and not graphs_of(file) for file in files)

@@ -9,27 +9,35 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 from tests.fuzz.case import Finding, Outcome, make_case, outcomes
-from tests.fuzz.engine import finding_path
+from tests.fuzz.engine import ROOT, finding_path
 from tests.fuzz.seeds import seeds
+from tests.kept_units import keeping_units
 
 MEMORY_BYTES = 1 << 30
 HANG_S = 5.0
+UNITS = ROOT / "build" / "fuzz-units"
 
 
 def main() -> None:
     """Run cases from `--start` on; whoever reads the lines ends the process or counts them."""
     options = _options()
     _limit()
+    with keeping_units(UNITS) if options.native else nullcontext():
+        _run(options)
+
+
+def _run(options: argparse.Namespace) -> None:
     known = seeds()
     current = Path(options.folder) / "current.tflite"
     for number in range(options.start, options.start + options.count):
-        case = make_case(options.seed, number, known, options.only)
+        case = make_case(options.seed, number, known, options.only, options.native)
         current.write_bytes(case.data)
         _say({"number": number, "name": case.name, "maker": case.maker})
-        for stage, outcome in _timed(outcomes(case, options.native)):
+        for stage, outcome in _timed(outcomes(case)):
             finding = outcome.as_json() if isinstance(outcome, Finding) else None
             if finding:
                 path = finding_path(current.parent, options.seed, number, case.maker)
@@ -66,7 +74,7 @@ def _options() -> argparse.Namespace:
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--folder", required=True)
     parser.add_argument("--only", default="")
-    parser.add_argument("--native", action="store_true")
+    parser.add_argument("--native", type=float, default=0.0)
     return parser.parse_args()
 
 

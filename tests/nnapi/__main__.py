@@ -12,18 +12,13 @@ import argparse
 import json
 import os
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from unittest import mock
 
-from circlet.backends.cpu import toolchain
-from tests import kept_units
 from tests.corpora import ROOT
+from tests.kept_units import keeping_units
 from tests.nnapi.cases import cases, files
 from tests.nnapi.execute import BACKENDS, Result, run_case
 from tests.nnapi.left_out import why_left_out
@@ -82,20 +77,6 @@ def run(
             if len(results) % _PROGRESS == 0:
                 sys.stderr.write(f"{len(results)} of {len(chosen)} cases\n")
     return results, left_out
-
-
-@contextmanager
-def keeping_units(folder: Path) -> Iterator[None]:
-    """Compile equal C once, and keep what was compiled in a folder."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    kept_units.forget_unused(folder)
-    with tempfile.TemporaryDirectory() as cache:
-        compile_one = kept_units.keeping(folder, Path(cache))
-        with (
-            mock.patch.dict(os.environ, {"CIRCLET_CACHE_DIR": cache}),
-            mock.patch.object(toolchain, "_compile_one", compile_one),
-        ):
-            yield
 
 
 if __name__ == "__main__":

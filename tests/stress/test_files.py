@@ -30,7 +30,7 @@ from tests.runtime import networks
 pytestmark = pytest.mark.slow
 
 SIZES = (6, 7)
-KILLS, EXCHANGES, FLIPS, CYCLES, PARTS = 200, 200, 1000, 100_000, 10
+KILLS, EXCHANGES, FLIPS = 200, 200, 1000
 _OPEN = """
 import sys
 import numpy as np
@@ -194,23 +194,3 @@ def test_a_neighbour_in_a_shared_folder_never_has_his_code_loaded(tmp_path: Path
             else:  # nothing was there at that moment
                 assert found is None or not found.path.startswith(str(shared))
     assert refused > EXCHANGES // 2
-
-
-@pytest.mark.parametrize(
-    "part", [0, 1, *(pytest.param(part, marks=pytest.mark.release) for part in range(2, PARTS))]
-)
-def test_opening_and_closing_leaks_nothing(part: int, folder: Path) -> None:
-    source = networks.relu()
-    x = np.linspace(-1, 1, 6, dtype=np.float32)
-
-    def state() -> tuple[int, int]:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return len(list(Path("/proc/self/fd").iterdir())), pages * os.sysconf("SC_PAGE_SIZE")
-
-    for number in range(CYCLES // PARTS):
-        Session(source).run([x])
-        if number == 1000:
-            before = state()
-    after = state()
-    assert after[0] <= before[0] + 2
-    assert after[1] <= before[1] + (4 << 20)

@@ -7,16 +7,16 @@ from random import Random
 
 import numpy as np
 
-from tests.fuzz.growth.parts import Parts, Values, tensor
+from tests.fuzz.growth.parts import Parts, Values, amount, tensor
 
-_COUNTS = (0, 1, 2, 33, 100, 100, 300, 300, 400, 1000)
-_SELDOM = (255, 256, 257, 2000, 5000, 8192)
+_FEW, _MANY = (0, 1, 2, 3, 9, 17, 33), (100, 255, 256, 257, 300, 400, 1000)
+_MOST = (2000, 5000, 8192)
 _LONG = (32_767, 32_768, 65_535, 65_536, 65_537)
 
 
 def make(random: Random) -> bytes:
     """A file of one of the forms below; lists of numbers are cheap, and may be longer."""
-    count = random.choice(_SELDOM) if random.random() < 0.05 else random.choice(_COUNTS)
+    count = amount(random, _FEW, _MANY, _MOST)
     form = random.choice((*_TABLES, *_LISTS))
     if form in _LISTS and random.random() < 0.1:
         count = random.choice(_LONG)

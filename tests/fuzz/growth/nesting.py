@@ -10,19 +10,19 @@ from random import Random
 
 import numpy as np
 
-from tests.fuzz.growth.parts import Parts, Values, tensor
+from tests.fuzz.growth.parts import Parts, Values, amount, tensor
 
-_DEPTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 24, 31, 32, 33, 40, 100)
+_SHALLOW, _DEEP = (1, 2, 3, 4, 6, 8), (10, 12, 16, 24, 31, 32, 33, 40, 100)
 _WIDTHS = (1, 1, 2, 2, 3, 5)
 _KINDS = ("IF", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_COMPOSITE", "WHILE", "mixed", "mixed")
 _MOST_CALLS = 600
-_MOST_OWN_GRAPHS = 300
+_FEW_OWN_GRAPHS, _MANY_OWN_GRAPHS = (10, 30), (300,)
 _FLAG, _NUMBERS = 0, 1
 
 
 def make(random: Random) -> bytes:
     """A file of levels of graphs, each of which calls graphs of lower levels."""
-    parts, depth, width = Parts(), random.choice(_DEPTHS), random.choice(_WIDTHS)
+    parts, depth, width = Parts(), amount(random, _SHALLOW, _DEEP), random.choice(_WIDTHS)
     width = max(1, min(width, _MOST_CALLS // depth))
     kind, callees = random.choice(_KINDS), _callees(random, depth, width)
     conditions = len(callees) + 1
@@ -43,7 +43,7 @@ def _callees(random: Random, depth: int, width: int) -> list[list[int]]:
     """Which graphs each graph calls; the graph behind the last is the leaf."""
     style = random.choice(("next", "next", "lower", "own", "any"))
     if style == "own":
-        return _tree(depth, width)
+        return _tree(depth, width, amount(random, _FEW_OWN_GRAPHS, _MANY_OWN_GRAPHS))
     choose: dict[str, Callable[[int], int]] = {
         "next": lambda level: level + 1,
         "lower": lambda level: random.randint(level + 1, depth),
@@ -52,9 +52,9 @@ def _callees(random: Random, depth: int, width: int) -> list[list[int]]:
     return [[choose[style](level) for _ in range(width)] for level in range(depth)]
 
 
-def _tree(depth: int, width: int) -> list[list[int]]:
+def _tree(depth: int, width: int, most: int) -> list[list[int]]:
     """Each call has a graph of its own, as many levels down as there may be graphs."""
-    while depth > 1 and width**depth > _MOST_OWN_GRAPHS:
+    while depth > 1 and width**depth > most:
         depth -= 1
     inner = sum(width**level for level in range(depth))
     leaf = inner

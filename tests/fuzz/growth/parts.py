@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 
 import numpy as np
 
@@ -12,6 +13,17 @@ from circlet.formats.flatbuffer_writer import Writer
 Values = dict[str, object]
 _SCHEMA = schema.by_name("tflite")
 _LARGEST_OLD_CODE = 127
+_LARGE_SHARE, _HUGE_SHARE = 0.06, 0.01
+
+
+def amount(
+    random: Random, small: Sequence[int], large: Sequence[int], huge: Sequence[int] = ()
+) -> int:
+    """How many of something: seldom many, as one file of many takes the time of hundreds of few."""
+    drawn = random.random()
+    if huge and drawn < _HUGE_SHARE:
+        return random.choice(huge)
+    return random.choice(large if drawn < _LARGE_SHARE else small)
 
 
 def tensor(name: str, dtype: str = "FLOAT32", shape: Sequence[int] = (4,)) -> Values:

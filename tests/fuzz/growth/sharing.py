@@ -10,10 +10,10 @@ import numpy as np
 
 from circlet.formats.flatbuffer_writer import Writer
 from circlet.formats.schema import Field, Schema, TableSpec
-from tests.fuzz.growth.parts import Parts, Values, tensor
+from tests.fuzz.growth.parts import Parts, Values, amount, tensor
 
-_COUNTS = (2, 3, 10, 50, 50, 200, 1000)
-_SIZES = (1, 4, 100, 1000, 10_000)
+_FEW, _MANY = (2, 3, 10, 20), (50, 200, 1000)
+_SMALL, _LARGE = (1, 4, 100), (1000, 10_000)
 
 
 class Sharing(Writer):
@@ -63,7 +63,7 @@ class Sharing(Writer):
 
 def make(random: Random) -> bytes:
     """A file of one of the forms below."""
-    count, size = random.choice(_COUNTS), random.choice(_SIZES)
+    count, size = amount(random, _FEW, _MANY), amount(random, _SMALL, _LARGE)
     return random.choice(_FORMS)(random, count, size)
 
 
