@@ -1,9 +1,9 @@
 """Where a network's time goes: every kernel call beside what the machine could do.
 
-Printed per kernel call, in order: its median time and share of the run, GOP/s (two operations a
-multiply-accumulate; GFLOP/s for floats), GB/s (every operand counted once), what the roofline
-allows at most (measured peaks of arithmetic, and of the cache level that the operands fit) as a
-share of the time taken, whether arithmetic or memory sets that limit, and source operators.
+Printed per kernel call, in order: the least time of its runs and its share of their sum, GOP/s (two
+operations a multiply-accumulate; GFLOP/s for floats), GB/s (every operand counted once), what the
+roofline allows at most (measured peaks of arithmetic, and of the cache level that the operands fit)
+as a share of the time taken, whether arithmetic or memory sets that limit, and source operators.
 
 A network with integers is set beside the same network in floats, operator by operator, with the
 reason, from these figures, where integers are not at least 1.2 times faster.

@@ -1,4 +1,7 @@
-"""Times every kernel call of a network's plan and says what work each one does."""
+"""Times every kernel call of a network's plan and says what work each one does.
+
+Times are the least of many runs, which what else the machine does disturbs least.
+"""
 
 from __future__ import annotations
 
@@ -46,9 +49,9 @@ def profile(
     calls = list(timed_calls(session, planned_again(session), times.partitions))
     native = [call for call in calls if call.work.kernel != NUMPY]
     return Profile(
-        tuple(TimedWork(call.work, call.us) for call in native),
-        times.plain_ns / 1e3,
-        sum(call.us for call in calls) - sum(call.us for call in native),
+        tuple(TimedWork(call.work, call.range_us[0]) for call in native),
+        times.fastest_ns / 1e3,
+        sum(call.range_us[0] for call in calls if call.work.kernel == NUMPY),
         resident_bytes(session, calls),
         threads,
     )

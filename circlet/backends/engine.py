@@ -23,12 +23,12 @@ from circlet.backends.base import (
     Runner,
 )
 from circlet.backends.models import ModelCompiler, submodel
+from circlet.backends.plain import why_not_plain
 from circlet.errors import BackendError, CircletError
 from circlet.formats import dumps
 from circlet.ir import Graph, Op, Origin, Tensor
 from circlet.ir.copy import copy_of
 from circlet.limits import Limits
-from circlet.ops import unsupported_reason
 from circlet.passes import make
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition, partition
@@ -158,16 +158,9 @@ class EngineCompiler(ModelCompiler):
         return Compiled((), refused=refused) if refused else compiled
 
     def _refusal(self, op: Op) -> str:
-        reason = unsupported_reason(op)
+        reason = why_not_plain(op)
         if reason is not None:
             return reason
-        tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-        if any(None in tensor.shape for tensor in tensors):
-            return "a shape depends on the data of a run"
-        if op.regions or any(tensor.is_variable for tensor in tensors):
-            return "control flow and state stay with their session"
-        if any(not tensor.elements for tensor in tensors):
-            return "a tensor has no elements"
         alone = self._alone(op)
         try:
             question = self._written(alone, _name_by_place)

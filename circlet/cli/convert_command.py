@@ -28,7 +28,8 @@ def command(source: Path, target: Path, origins: Path | None, as_json: bool) -> 
 
     SOURCE and TARGET are .tflite, .circle or .onnx files. Operators keep the names that they had in
     SOURCE, such as those of .onnx nodes: `circlet map TARGET` shows them. Paddings by amounts,
-    which .tflite and .circle files do not know, become operators of their own there.
+    which .tflite and .circle files do not know, become operators of their own there. The counts
+    are of TARGET, as `circlet inspect TARGET` gives them.
     """
     prepare = partial(make_storable, format=written_format(target).name)
     report = convert(source, target, origins=origins, prepare=prepare)

@@ -169,11 +169,8 @@ def costs_of(request: CostsRequest) -> CostsReport:
     _check(request)
     backends = request.options.backends or _working_backends()
     options = request.options._replace(backends=backends)
-    costs = open_costs(options)
-    try:
+    with open_costs(options) as costs:
         return _report(request, costs, backends)
-    finally:
-        costs.close()
 
 
 def _check(request: CostsRequest) -> None:

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Self, TypeVar
+from weakref import finalize
 
 from circlet.artifact.cache import usable_folder
 from circlet.config import Config
@@ -68,6 +69,7 @@ CREATE TABLE IF NOT EXISTS imported (
   PRIMARY KEY (context, name, quantised, size)) WITHOUT ROWID;
 """
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_INHERITED: list[sqlite3.Connection] = []  # of a parent: a child may neither use nor close them
 
 
 class _OtherTablesError(sqlite3.DatabaseError):
@@ -76,6 +78,8 @@ class _OtherTablesError(sqlite3.DatabaseError):
 
 class Database:
     """The file; threads may share it, and processes may open it at once.
+
+    A context manager that closes it. One that nobody closes is closed with the last who holds it.
 
     Args:
         path: Where it lies; ":memory:" for nowhere.
@@ -87,8 +91,7 @@ class Database:
     def __init__(self, path: str) -> None:
         self.path = path
         self._pid, self._lock = os.getpid(), Lock()
-        self._inherited: list[sqlite3.Connection] = []
-        self._connection = self._opened()
+        self._open()
 
     @classmethod
     def of_cache(cls, config: Config | None = None) -> Database:
@@ -102,12 +105,13 @@ class Database:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._connection.close()
+        self._close()
 
-    def __del__(self) -> None:
-        connection = getattr(self, "_connection", None)  # None where it could not be opened
-        if connection is not None and os.getpid() == self._pid:
-            connection.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def context(self, wanted: Context) -> int:
         """The number of a context, made where it is new."""
@@ -223,19 +227,27 @@ class Database:
 
     def _change(self, do: Callable[[sqlite3.Connection], T]) -> T:
         """What a transaction gives; a damaged file is replaced by an empty one, once."""
-        if os.getpid() != self._pid:  # a child may neither use nor close what it inherits
-            self._inherited.append(self._connection)
-            self._pid, self._lock, self._connection = os.getpid(), Lock(), self._opened()
+        if os.getpid() != self._pid:
+            self._pid, self._lock = os.getpid(), Lock()
+            self._reopen()
         with self._lock:
             try:
                 with self._connection:
                     return do(self._connection)
             except sqlite3.Error as error:
                 self._set_aside(error)
-            self._connection.close()
-            self._connection = self._opened()
+            self._reopen()
             with self._connection:
                 return do(self._connection)
+
+    def _reopen(self) -> None:
+        self._close()
+        self._open()
+
+    def _open(self) -> None:
+        """Open the file; what closes it holds the connection, so that garbage cannot come first."""
+        self._connection = self._opened()
+        self._close = finalize(self, _let_go, self._connection, self._pid)
 
     def _opened(self) -> sqlite3.Connection:
         try:
@@ -269,6 +281,14 @@ class Database:
             error,
             aside,
         )
+
+
+def _let_go(connection: sqlite3.Connection, pid: int) -> None:
+    """Close a connection that this process opened."""
+    if pid == os.getpid():
+        connection.close()
+    else:
+        _INHERITED.append(connection)
 
 
 def _connected(path: str) -> sqlite3.Connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Self
 from weakref import WeakKeyDictionary
 
 from circlet.artifact.cache import generator_identity
@@ -32,7 +33,7 @@ _THREADS_RATIO = 1.5  # by which times at another number of threads may, for eac
 
 
 def open_costs(options: Options = DEFAULT_OPTIONS, config: Config | None = None) -> Costs:
-    """The costs that are kept in the folder of the cache.
+    """The costs that are kept in the folder of the cache; a context manager that closes them.
 
     Args:
         options: Level, precision and target that networks are compiled with.
@@ -71,6 +72,12 @@ class Costs:
     def close(self) -> None:
         """Let go of the database."""
         self.database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def operator_ns(self, op: Op, backend: str, threads: int) -> Estimate:
         """The time of an op in a partition of a backend, without the partition's own cost.

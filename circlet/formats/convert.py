@@ -17,7 +17,7 @@ from circlet.limits import DEFAULT_LIMITS, Limits
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was written."""
+    """What was written: counts are of the target, as a reader of it finds them."""
 
     source: str
     target: str
@@ -55,6 +55,7 @@ def convert(
     if prepare is not None:
         prepare(model)
     save(model, target, chosen.name)
+    written = load(target, limits)
     if origins is not None:
         write_origins_json(model, origins)
     return Conversion(
@@ -62,9 +63,9 @@ def convert(
         str(target),
         chosen.name,
         target.stat().st_size,
-        len(model.graphs),
-        sum(len(graph.ops) for graph in model.graphs),
-        sum(len(graph.tensors) for graph in model.graphs),
+        len(written.graphs),
+        sum(len(graph.ops) for graph in written.graphs),
+        sum(len(graph.tensors) for graph in written.graphs),
     )
 
 

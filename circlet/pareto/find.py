@@ -8,6 +8,7 @@ and a mix that is not faster there is beaten by them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 
-from circlet.costs.model import Costs, open_costs
+from circlet.costs.model import open_costs
 from circlet.costs.study import DEFAULT_EFFORT, Effort, measure
 from circlet.costs.whole import Network
 from circlet.errors import BackendError, InputError
@@ -127,18 +128,13 @@ def space_of(request: SearchRequest) -> Space:
     """
     options = request.settings.options
     levels: list[Level] = []
-    opened: list[Costs] = []
-    try:
+    with ExitStack() as opened:
         for name in dict.fromkeys(request.levels):
-            costs = open_costs(options._replace(level=name))
-            opened.append(costs)
+            costs = opened.enter_context(open_costs(options._replace(level=name)))
             network = Network.read(request.model, costs, options.backends)
             measure(costs, network, options.backends, request.threads, request.effort)
             levels.append(Level(name, network.ops, costs))
         problems = problems_of(levels, options.backends, request.choices)
-    finally:
-        for costs in opened:
-            costs.close()
     return Space.of(problems, request.by)
 
 

@@ -51,8 +51,7 @@ def scheduled(
     path = (folder or Path()) / TIMES
     asked = options
     options = options._replace(backend_of=(), backend_of_source=(), strict=False)
-    costs = open_costs(options)
-    try:
+    with open_costs(options) as costs:
         if path.exists():
             import_times(costs, ExecTime.read(path), threads)
         network = Network.read(model, costs, options.backends)
@@ -60,8 +59,6 @@ def scheduled(
             measure(costs, network, options.backends, (threads,), effort)
             exported(costs, options.backends, threads).write(path)
         placement = _placement(costs, network, options, threads)
-    finally:
-        costs.close()
     rules = (*asked.backend_of, *rules_of(placement))
     return asked._replace(backend_of=rules)
 

@@ -77,6 +77,7 @@ class RunTimes:
     Attributes:
         whole_ns: A timed run.
         plain_ns: A run with nothing timed.
+        fastest_ns: The fastest of these.
         range_ns: The fastest and the slowest of the runs that count.
         overhead: What timing added to a run, as a share of it: by the fastest tenth of the timed
             runs and of the others, which what else the machine does disturbs least.
@@ -87,6 +88,7 @@ class RunTimes:
 
     whole_ns: float
     plain_ns: float
+    fastest_ns: float
     range_ns: tuple[float, float]
     overhead: float
     runs: int
@@ -279,6 +281,7 @@ def _means(
     return RunTimes(
         whole_ns=float(np.mean(times)),
         plain_ns=float(np.mean(_middle_half(plain, plain))),
+        fastest_ns=min(plain),
         range_ns=(min(times), max(times)),
         overhead=_fastest([sample.whole for sample in samples]) / _fastest(plain) - 1,
         runs=len(samples),

@@ -18,7 +18,8 @@ from circlet.artifact.file import (
     open_artifact,
 )
 from circlet.artifact.writer import artifact_bytes
-from circlet.backends.cpu.loader import Binding, Executable, load_runtime
+from circlet.backends.cpu.executable import Binding, Executable
+from circlet.backends.cpu.loader import load_runtime
 from circlet.errors import ArtifactError, FileError, TargetError
 from circlet.regular_files import write_file
 from circlet.target.targets import Target, native_target, parse_target

@@ -225,11 +225,22 @@ def test_without_a_cache_costs_stay_in_memory(caplog: pytest.LogCaptureFixture) 
     assert database.operators(database.context(CONTEXT)) == []
 
 
-def test_a_database_that_nobody_holds_lets_go_of_the_file(tmp_path: Path) -> None:
+def test_a_context_closes_the_database(path: Path) -> None:
+    with Database(str(path)) as database:
+        database.context(CONTEXT)
+    with pytest.raises(CacheError, match="closed"):
+        database.context(CONTEXT)
+
+
+@pytest.mark.parametrize("in_a_cycle", [False, True])
+def test_a_database_that_nobody_holds_lets_go_of_the_file(path: Path, in_a_cycle: bool) -> None:
     """From Python 3.13 on a connection that is not closed is warned of."""
-    database = Database(str(tmp_path / "costs.sqlite"))
+    database = Database(str(path))
     connection = database._connection
-    del database
+    holders: list[object] = [database]
+    if in_a_cycle:
+        holders.append(holders)
+    del database, holders
     gc.collect()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")

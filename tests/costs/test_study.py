@@ -9,6 +9,7 @@ import pytest
 
 from circlet.backends.profiled import Work
 from circlet.costs.database import Database
+from circlet.costs.estimate import Estimate
 from circlet.costs.model import Costs
 from circlet.costs.rows import ALONE, WITHIN
 from circlet.costs.study import Effort, compare, measure
@@ -57,10 +58,13 @@ def test_a_backend_that_tells_of_operators_is_asked_once() -> None:
     assert all(costs.operator_ns(op, "reference", 1).measured for op in network.ops)
     assert costs.operator_bytes(network.ops[0], "reference", 1) > 0
     found = compare(costs, network, "reference", 1)
-    assert found.partitions == 1 and found.measured is not None
-    assert found.predicted.low <= found.predicted.ns <= found.predicted.high
-    assert found.predicted.ns > 0 < found.measured.ns
+    assert found.partitions == 1
     (whole,) = known.wholes
+    assert found.measured == Estimate(whole.total_ns, whole.low, whole.high, measured=True)
+    parts = [costs.operator_ns(op, "reference", 1).ns for op in network.ops]
+    wanted = sum(parts) + costs.partition_ns("reference")
+    assert min(parts) > 0 and found.predicted.ns == pytest.approx(wanted)
+    assert found.predicted.low <= found.predicted.ns <= found.predicted.high
     assert sum(count for _, count in whole.members) == len(network.ops)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import circlet
-from circlet.backends.cpu.lower.floats.block_q4 import block_form
+from circlet.backends.cpu.lower.floats.fully_connected_block_bits import block_form
 from circlet.errors import CircletError
 from tests.formats.microsoft import Array, Case, check, check_together, model, ours, wanted
 

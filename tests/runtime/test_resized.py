@@ -12,7 +12,7 @@ import pytest
 from bench.synthetic import KINDS, network
 from circlet import Session, load_artifact
 from circlet.backends.cpu import resizer
-from circlet.backends.cpu.loader import Executable
+from circlet.backends.cpu.executable import Executable
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.compiler.compile import compile_model
 from circlet.config import Config

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from circlet.backends.cpu.abi import CONTROL, LINE_BYTES, Jump, Space, abi_dtypes
-from circlet.backends.cpu.loader import Executable, Library, Runtime, address_of
+from circlet.backends.cpu.executable import Executable
+from circlet.backends.cpu.loader import Library, Runtime, address_of
 from tests.sanitize.memory import Region
 from tests.sanitize.spread import PAGE, Spread, pages
 

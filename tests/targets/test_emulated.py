@@ -31,8 +31,8 @@ from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.q8_graphs import conv_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
-from tests.backends.cpu.test_block_q4 import weights as block_weights
 from tests.backends.cpu.test_float_conv import _values as values
+from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.sanitize.computed import NETWORKS as COMPUTED

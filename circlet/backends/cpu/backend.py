@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from circlet.backends.cpu.loader import Executable, load_runtime
+from circlet.backends.cpu.executable import Executable
+from circlet.backends.cpu.loader import load_runtime
 from circlet.backends.cpu.sized import SizedExecutable, with_sizes
 from circlet.errors import CompilerMissingError
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from circlet.backends.cpu.compile import LoweredPartition
-from circlet.backends.cpu.loader import Executable, Library
+from circlet.backends.cpu.executable import Executable
+from circlet.backends.cpu.loader import Library
 from circlet.backends.cpu.reuse_index import NO_REUSE, ReuseIndex
 
 

@@ -217,7 +217,7 @@ class Rank(IntEnum):
     TABLE_16 = 31
     INT8 = 40
     HYBRID = 45  # float activations over int8 weights
-    BLOCK_Q4 = 50  # reads an eighth of the bytes of floats that are multiples of 4 bits
+    BLOCK_BITS = 50  # reads an eighth of the bytes of floats that are multiples of 4 bits
     ONE_COLUMN = 55  # a product with a vector, whose matrix is read once
     GENERAL = 60  # floats, and kernels for any type
     INT16 = 65

@@ -15,8 +15,9 @@ from circlet.artifact.cache import Cache, cache_key
 from circlet.artifact.file import PartitionCode, TargetCode, open_artifact
 from circlet.artifact.writer import artifact_bytes
 from circlet.backends import base
+from circlet.backends.cpu.executable import Executable
 from circlet.backends.cpu.loaded_code import LoadedCode, loaded_code_of
-from circlet.backends.cpu.loader import Executable, Library
+from circlet.backends.cpu.loader import Library
 from circlet.backends.cpu.partition_compiler import CpuCompiler, facts_of
 from circlet.backends.cpu.sized import SizedExecutable, plain_code, with_sizes
 from circlet.backends.cpu.toolchain import UnitSource, compile_units, compiler_identity

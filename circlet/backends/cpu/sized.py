@@ -12,7 +12,7 @@ from circlet.small_dtypes import dtype_named
 
 if TYPE_CHECKING:
     from circlet.backends.base import Observer
-    from circlet.backends.cpu.loader import Binding, Executable
+    from circlet.backends.cpu.executable import Binding, Executable
 
     Blob = bytes | memoryview
 

@@ -27,12 +27,12 @@ from circlet.backends.opencl.lower.elementwise import (
 )
 from circlet.backends.opencl.lowering import LOWERINGS
 from circlet.backends.opencl.table import Launch, LaunchTable, Place, Result, Step
+from circlet.backends.plain import why_not_plain
 from circlet.errors import CircletError
 from circlet.ir import DType, Op, Tensor
 from circlet.limits import MemoryBudget
-from circlet.ops import dtype_text, get, unsupported_reason
+from circlet.ops import dtype_text
 from circlet.ops.decomposition import decomposed
-from circlet.ops.opdef import Effects
 from circlet.plan.memory import Block, MemoryPlan, best_plan
 from circlet.plan.partition import Partition
 
@@ -98,18 +98,9 @@ def resolved(op: Op, facts: DeviceFacts) -> list[Op]:
 
 
 def _check_plain(op: Op) -> None:
-    reason = unsupported_reason(op)
+    reason = why_not_plain(op)
     if reason is not None:
         raise NotTakenError(reason)
-    tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    if any(None in tensor.shape or not tensor.has_rank for tensor in tensors):
-        raise NotTakenError("a shape depends on the data of a run")
-    record = get(op)
-    has_state = record.states is not None or any(tensor.is_variable for tensor in tensors)
-    if op.regions or has_state or record.effects is not Effects.NONE:
-        raise NotTakenError("control flow and state stay with their session")
-    if any(not tensor.elements for tensor in tensors):
-        raise NotTakenError("a tensor has no elements")
 
 
 def _lower_alone(op: Op, facts: DeviceFacts) -> None:

@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.loader import Binding, Executable, Runtime
+from circlet.backends.cpu.executable import Binding, Executable
+from circlet.backends.cpu.loader import Runtime
 from circlet.backends.cpu.toolchain import UnitSource, compile_unit, compile_units
 from circlet.ir import Graph
 from circlet.ops.evaluate import evaluate_graph

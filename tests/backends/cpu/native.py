@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space
-from circlet.backends.cpu.loader import Binding, Executable, Runtime, load_runtime
+from circlet.backends.cpu.executable import Binding, Executable
+from circlet.backends.cpu.loader import Runtime, load_runtime
 from circlet.backends.cpu.toolchain import RUNTIME_DIR, compile_unit
 from circlet.target.targets import native_target
 

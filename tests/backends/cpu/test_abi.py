@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.backends.cpu import abi, loader
+from circlet.backends.cpu import abi, executable
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space, params_bytes, params_dtype
 from circlet.backends.cpu.status import Status
 from circlet.errors import BackendError
@@ -133,8 +133,8 @@ def test_equal_parameters_are_stored_once_and_aligned() -> None:
 def test_the_loader_knows_the_layout_of_plans_and_steps() -> None:
     types = abi.abi_dtypes()
     step = types["circlet_step"]
-    assert types["circlet_plan"].itemsize == loader._PLAN_HEADER_BYTES
-    assert step.itemsize == 4 * loader._STEP_WORDS
+    assert types["circlet_plan"].itemsize == executable._PLAN_HEADER_BYTES
+    assert step.itemsize == 4 * executable._STEP_WORDS
     assert step.fields is not None
     assert (step.fields["unit"][1], step.fields["work"][1]) == (0, step.itemsize - 4)
-    assert loader._CONTROL == abi.CONTROL
+    assert executable._CONTROL == abi.CONTROL

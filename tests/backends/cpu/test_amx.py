@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.loader import Binding, Executable
+from circlet.backends.cpu.executable import Binding, Executable
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.errors import CompileError, TargetError

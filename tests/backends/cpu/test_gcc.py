@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 FAMILIES = (
     "attention",
     "bf16",
-    "block_q4",
+    "block_bits",
     "conv_direct",
     "detection",
     "elementwise",
@@ -22,6 +22,7 @@ FAMILIES = (
     "float_computed",
     "float_conv",
     "float_depthwise",
+    "fully_connected_block_bits",
     "gather",
     "matmul",
     "mediapipe",

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.abi import ABI_VERSION
-from circlet.backends.cpu.loader import Executable, Library, load_runtime
+from circlet.backends.cpu.executable import Executable
+from circlet.backends.cpu.loader import Library, load_runtime
 from circlet.errors import ArtifactError
 from circlet.target import threads
 from tests.backends.cpu import native

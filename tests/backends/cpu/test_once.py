@@ -12,7 +12,7 @@ import pytest
 
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space
 from circlet.backends.cpu.compile import LoweredPartition, compile_partition
-from circlet.backends.cpu.loader import Binding, Executable
+from circlet.backends.cpu.executable import Binding, Executable
 from circlet.backends.cpu.once import lasting
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.errors import BackendError, DeadlineError, LimitError

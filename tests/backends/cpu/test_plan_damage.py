@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.abi import Jump, Operand, PlanBuilder, Space, abi_dtypes
-from circlet.backends.cpu.loader import Executable
+from circlet.backends.cpu.executable import Executable
 from circlet.backends.cpu.toolchain import compile_unit
 from circlet.errors import ArtifactError, CircletError
 from circlet.target.targets import native_target

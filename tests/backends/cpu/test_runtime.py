@@ -16,7 +16,7 @@ import pytest
 
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space
 from circlet.backends.cpu.c_compiler import find_compiler
-from circlet.backends.cpu.loader import Binding
+from circlet.backends.cpu.executable import Binding
 from circlet.backends.cpu.status import Status
 from circlet.backends.cpu.toolchain import RUNTIME_DIR, compile_unit
 from circlet.errors import (

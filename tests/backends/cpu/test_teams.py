@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.loader import Binding, Library
+from circlet.backends.cpu.executable import Binding
+from circlet.backends.cpu.loader import Library
 from circlet.backends.cpu.toolchain import KERNELS_DIR, RUNTIME_DIR, compile_unit
 from circlet.errors import CancelledError
 from circlet.target.targets import native_target

@@ -18,7 +18,7 @@ from circlet.plan.partition import Partition
 
 _COPIES = ("copy.h", "select.h")
 _WINOGRAD_PLANES = 36
-_INTEGERS = re.compile("q4|q8|int")
+_INTEGERS = re.compile("block_bits|q8|int")
 _NARROW = frozenset({DType.INT8, DType.UINT8, DType.INT4})
 _JUMP = "jump"
 

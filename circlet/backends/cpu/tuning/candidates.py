@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from circlet.backends.cpu.compile import LoweredPartition
+from circlet.backends.cpu.executable import Executable
 from circlet.backends.cpu.loaded_code import LoadedCode, loaded_code_of
-from circlet.backends.cpu.loader import Executable, Library, load_runtime
+from circlet.backends.cpu.loader import Library, load_runtime
 from circlet.backends.cpu.partition_compiler import CpuCompiler
 from circlet.backends.cpu.reuse_index import ReuseIndex
 from circlet.backends.cpu.runtime_library import plain_target, runtime_image

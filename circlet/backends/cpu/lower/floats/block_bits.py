@@ -1,77 +1,177 @@
-"""com.microsoft.MatMulNBits: float rows over 4- or 8-bit weights with a scale for each block."""
+"""Float rows times 4- or 8-bit weights with a scale for each block of inputs (`block_bits.h`)."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from circlet.backends.cpu.lower.floats.block_products import (
-    BLOCK,
-    WHOLE_DIGITS,
-    BlockProduct,
-    BlockWeights,
-    rounded_digits,
-)
-from circlet.backends.cpu.lower.views import source_ref
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
-from circlet.ir import DType, Op
-from circlet.ops.onnx import nbits
-from circlet.ops.onnx.nbits import BitSizes, bit_sizes, elements, zero_points
-from circlet.ops.onnx.record import PREFIX, attributes
-from circlet.ops.operands import operand
+import numpy as np
+import numpy.typing as npt
+
+from circlet.backends.cpu.lower.floats.tiles import registers_of
+from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_pairs
+from circlet.backends.cpu.lowering import Context, Kernel, NoRef, Packed, Ref, TensorRef
+from circlet.ir import Op
 from circlet.target.targets import Target
 
+BLOCK = 32
+WHOLE_DIGITS = 3  # of an input whose products err about as floats' do
 
-def _refuses(op: Op, target: Target) -> str | None:
-    tensors = [*(t for t in op.inputs if t is not None), *op.outputs]
-    if any(None in t.shape for t in tensors) or op.outputs[0].elements == 0:
-        return "a size is open, or 0"
-    floats = (nbits.X, nbits.SCALES, nbits.BIAS)
-    given = [op.input(at) for at in floats]
-    if any(t is not None and t.dtype is not DType.FLOAT32 for t in (*given, *op.outputs)):
-        return "not float32"
-    sizes = bit_sizes(attributes(op))
-    if sizes.bits not in (4, 8) or sizes.block % BLOCK:
-        return "neither 4 nor 8 bits, or blocks that are no multiples of 32"
-    if op.input(nbits.GROUPS) is not None:
-        return "inputs that share scales are not side by side"
-    constants = [op.input(at) for at in range(nbits.WEIGHTS, nbits.BIAS + 1)]
-    if any(t is not None and t.data is None for t in constants):
-        return "weights, scales or biases are computed"
-    zeros = op.input(nbits.ZEROS)
-    stored = [operand(op, nbits.WEIGHTS), *([] if zeros is None else [zeros])]
-    return None if all(t.dtype is DType.UINT8 for t in stored) else "weights are not UINT8"
+_SCALE_BYTES = 12  # of a block of inputs: a step, a sum, a correction
+_FEW_REGISTERS = 16
+_ROWS = {True: {1: 8, 2: 4, 3: 4}, False: {1: 4, 2: 3, 3: 2}}  # rows at a time, by digits
+_MOST_VECTORS = 4
 
 
-def _lower(op: Op, context: Context) -> None:
-    attrs = attributes(op)
-    sizes = bit_sizes(attrs)
-    is_rounded = attrs.get("accuracy_level", 0) == nbits.INT8_ACCURACY
-    product = BlockProduct(
-        rows=operand(op, nbits.X).elements // sizes.depth,
-        units=sizes.rows,
-        depth=sizes.depth,
-        block=sizes.block,
-        bits=sizes.bits,
-        digits=rounded_digits(sizes.bits, context.target) if is_rounded else WHOLE_DIGITS,
-    )
-    source = source_ref(context, operand(op, nbits.X))
-    product.lower(op, context, source, lambda: _weights(op, sizes))
+@dataclass(frozen=True)
+class BlockWeights:
+    """Weights of a product, as they are stored.
+
+    Attributes:
+        values: UINT8 [units, depth], plus the middle of the range of `bits`.
+        scales: FLOAT32 [units, depth / block].
+        offsets: INT8, as scales: zero points less the middle of the range.
+        biases: FLOAT32 [units].
+    """
+
+    values: npt.NDArray[np.uint8]
+    scales: npt.NDArray[np.float32]
+    offsets: npt.NDArray[np.int8]
+    biases: npt.NDArray[np.float32]
 
 
-def _weights(op: Op, sizes: BitSizes) -> BlockWeights:
-    bias, zeros = op.input(nbits.BIAS), op.input(nbits.ZEROS)
-    stored = np.asarray(operand(op, nbits.WEIGHTS).data).reshape(sizes.rows, sizes.row_bytes)
-    scales = np.asarray(operand(op, nbits.SCALES).data, np.float32)
-    points = zero_points(sizes, None if zeros is None else zeros.data).astype(np.int16)
-    biases = np.zeros(sizes.rows, np.float32)
-    if bias is not None:
-        biases[:] = np.asarray(bias.data).reshape(-1)
-    return BlockWeights(
-        values=elements(stored, sizes.bits, sizes.depth),
-        scales=scales.reshape(sizes.rows, sizes.blocks),
-        offsets=(points - (1 << (sizes.bits - 1))).astype(np.int8),
-        biases=biases,
-    )
+@dataclass(frozen=True)
+class BlockProduct:
+    """Rows times weights.
+
+    Attributes:
+        rows: Of the input.
+        units: Outputs of a row.
+        depth: Inputs of a row.
+        block: Inputs that share a scale, a multiple of BLOCK.
+        bits: Of a weight: 4 or 8.
+        digits: Of an input, see `rounded_digits` and WHOLE_DIGITS.
+        clamp: The least and the greatest result.
+    """
+
+    rows: int
+    units: int
+    depth: int
+    block: int
+    bits: int
+    digits: int = WHOLE_DIGITS
+    clamp: tuple[float, float] = (-np.inf, np.inf)
+
+    def lower(
+        self, op: Op, context: Context, source: Ref, weights: Callable[[], BlockWeights]
+    ) -> None:
+        """Append the calls that make the product of `source` in the op's output."""
+        blocks = -(-self.depth // BLOCK)
+        split = context.temporary(op, self.rows * blocks * BLOCK * self.digits)
+        steps = context.temporary(op, self.rows * blocks * _SCALE_BYTES)
+        context.call(
+            op,
+            Kernel("block_bits.h", "block_bits_split", (self.bits, self.digits)),
+            {"depth": self.depth},
+            (source, split, steps),
+            (split.tensor, steps.tensor),
+            tasks=self.rows,
+        )
+        together, vectors, at_once = self._tile(context)
+        packed = self._packed(op, context, vectors, weights)
+        stored, scales, biases = packed.refs[:3]
+        arguments = (self.bits, self.digits, int(packed.fact), together, vectors, at_once)
+        low, high = self.clamp
+        context.call(
+            op,
+            Kernel("block_bits.h", "block_bits", arguments),
+            {
+                "rows": self.rows,
+                "blocks": blocks,
+                "units": self.units,
+                "per_scale": self.block // BLOCK,
+                "low": low,
+                "high": high,
+            },
+            (
+                split,
+                stored,
+                scales,
+                biases,
+                TensorRef(op.outputs[0]),
+                steps,
+                packed.refs[3] if packed.fact else NoRef(),
+            ),
+            op.outputs,
+            tasks=-(-self.units // (vectors * context.vector_bytes // 4)),
+        )
+
+    def _tile(self, context: Context) -> tuple[int, int, int]:
+        """Rows at a time, vectors of a task, and how many of those at a time.
+
+        What vectors share of an input is loaded once, for as many as leave registers for sums.
+        """
+        has_many = registers_of(context.target, context.vector_bytes).count > _FEW_REGISTERS
+        most = _ROWS[has_many][self.digits]
+        together = -(-self.rows // -(-self.rows // most))  # the last rows are not computed twice
+        wanted = -(-self.units * 4 // context.vector_bytes)
+        vectors = _MOST_VECTORS if has_many and wanted % _MOST_VECTORS in (0, 3) else 2
+        at_once = 1 if not has_many else vectors if together == 1 else 2
+        return together, vectors, at_once
+
+    def _packed(
+        self, op: Op, context: Context, vectors: int, weights: Callable[[], BlockWeights]
+    ) -> Packed:
+        """Weights, scales and biases; zero points too, where that is the fact."""
+        lanes = context.vector_bytes // 4
+        flip = self._flip(context.target)
+
+        def pack() -> tuple[list[np.ndarray], bool]:
+            found = weights()
+            biases = np.pad(found.biases, (0, -self.units % (vectors * lanes)))
+            stored = _pack_halves if self.bits == 4 else _pack_bytes
+            made = [
+                stored(found.values, vectors, lanes) ^ flip,
+                _spread(found.scales, vectors, lanes),
+                biases,
+            ]
+            if not found.offsets.any():
+                return made, False
+            return [*made, _spread(found.offsets, vectors, lanes)], True
+
+        return context.packed(op, f"blocks of {vectors} x {lanes} lanes, {flip}", pack)
+
+    def _flip(self, target: Target) -> np.uint8:
+        """What signed products of whole bytes want of weights."""
+        is_whole = self.bits == 8 or self.digits == WHOLE_DIGITS
+        return np.uint8(128 if dot_is_signed(target) and is_whole else 0)
 
 
-LOWERINGS.add(Lowering(f"CUSTOM:{PREFIX}{nbits.KIND}", "mat_mul_bits", _refuses, _lower))
+def rounded_digits(bits: int, target: Target) -> int:
+    """Digits of an input of 8 bits: those that meet 8-bit weights in pairs have 7."""
+    return 2 if has_pairs(target) and bits == 8 else 1
+
+
+def _tiled(values: npt.NDArray[np.uint8], vectors: int, lanes: int) -> npt.NDArray[np.uint8]:
+    """[units, depth] as [tasks, blocks, vectors, fours of inputs, lanes, 4]."""
+    units, depth = values.shape
+    padded = np.pad(values, ((0, -units % (vectors * lanes)), (0, -depth % BLOCK)))
+    shaped = padded.reshape(-1, vectors, lanes, padded.shape[1] // BLOCK, BLOCK // 4, 4)
+    return shaped.transpose(0, 3, 1, 4, 2, 5)
+
+
+def _pack_bytes(values: npt.NDArray[np.uint8], vectors: int, lanes: int) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(_tiled(values, vectors, lanes))
+
+
+def _pack_halves(values: npt.NDArray[np.uint8], vectors: int, lanes: int) -> npt.NDArray[np.uint8]:
+    """Two inputs that are half a block apart share a byte."""
+    turned, half = _tiled(values, vectors, lanes), BLOCK // 8
+    return np.ascontiguousarray(turned[:, :, :, :half] | turned[:, :, :, half:] << 4)
+
+
+def _spread(values: np.ndarray, vectors: int, lanes: int) -> np.ndarray:
+    """[units, blocks] as [tasks, blocks, vectors, lanes]."""
+    padded = np.pad(values, ((0, -len(values) % (vectors * lanes)), (0, 0)))
+    shaped = padded.reshape(-1, vectors, lanes, values.shape[1])
+    return np.ascontiguousarray(shaped.transpose(0, 3, 1, 2))

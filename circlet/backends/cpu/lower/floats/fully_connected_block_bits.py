@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.lower.floats.block_products import BLOCK, BlockProduct, BlockWeights
+from circlet.backends.cpu.lower.floats.block_bits import BLOCK, BlockProduct, BlockWeights
 from circlet.backends.cpu.lower.floats.epilogue import CLAMPS
 from circlet.backends.cpu.lower.floats.float_matrix import constant_floats, why_not_float
 from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
@@ -116,5 +116,7 @@ def _weights(op: Op, form: BlockForm) -> BlockWeights:
 
 
 LOWERINGS.add(
-    Lowering("FULLY_CONNECTED", "fully_connected_block_q4", _refuses, _lower, rank=Rank.BLOCK_Q4)
+    Lowering(
+        "FULLY_CONNECTED", "fully_connected_block_bits", _refuses, _lower, rank=Rank.BLOCK_BITS
+    )
 )

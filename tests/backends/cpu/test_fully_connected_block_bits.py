@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.floats.block_q4 import block_form
+from circlet.backends.cpu.lower.floats.fully_connected_block_bits import block_form
 from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
