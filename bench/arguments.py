@@ -16,6 +16,7 @@ COMMANDS = {
     "compile_time": "time to compile against operators and distinct kernels",
     "opening": "how opening grows with a network, in each of many forms",
     "counts": "operators after O2, beside the graphs that LiteRT and ONNX Runtime run",
+    "levels": "O2 beside O0, and optimised files beside the originals in LiteRT and ONNX Runtime",
     "optimize": "how optimising a file grows with a network, in each of many forms",
     "resize": "time to make networks ready for other input sizes",
     "executors": "partitions side by side beside partitions in turn",
@@ -62,9 +63,9 @@ def add_loaded(to: argparse.ArgumentParser) -> None:
     to.add_argument("--loaded", action="store_true", help=text)
 
 
-def add_threads(to: argparse.ArgumentParser) -> None:
+def add_threads(to: argparse.ArgumentParser, default: str = "1,2") -> None:
     """Which numbers of threads to measure."""
-    to.add_argument("--threads", default="1,2", help="numbers, separated by commas")
+    to.add_argument("--threads", default=default, help="numbers, separated by commas")
 
 
 def add_target(to: argparse.ArgumentParser) -> None:

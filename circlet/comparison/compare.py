@@ -31,6 +31,7 @@ class Compared:
         convenient_us: Median time of the convenience call, by engine.
         about: What each engine says of itself: version, settings, time to open.
         refused: Why engines did not run the network.
+        outputs: Of the first run, by engine and name.
         differences: Of the peers' outputs from Circlet's.
     """
 
@@ -38,6 +39,7 @@ class Compared:
     convenient_us: dict[str, float] = field(default_factory=dict)
     about: dict[str, Mapping[str, object]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     differences: dict[str, Difference] = field(default_factory=dict)
 
 
@@ -60,6 +62,7 @@ def compare(
     target: str = "native",
     inputs: Mapping[str, np.ndarray] | None = None,
     continued: tuple[str, str] = ("", ""),
+    files: Mapping[str, Path] | None = None,
 ) -> Compared:
     """Run every engine that can; each worker is gone when this returns.
 
@@ -73,6 +76,8 @@ def compare(
         target: What Circlet compiles for.
         inputs: What to run on; random numbers where it is None.
         continued: Which outputs are written over inputs, as `Task.continued` has it.
+        files: Other files of the same network for engines to run besides the network's own, each
+            under the name that is given here: the engine's, a space, and what tells it apart.
     """
     found = Compared()
     try:
@@ -90,28 +95,30 @@ def compare(
         extra += ["--cache", str(cache)] if cache else []
         workers: dict[str, Worker] = {}
         try:
-            _open(workers, found, engines, (network.path, threads, extra, folder))
+            models = {**dict.fromkeys(engines, network.path), **(files or {})}
+            _open(workers, found, models, (threads, extra, folder))
             found.about = {engine: worker.about for engine, worker in workers.items()}
             _measure(workers, rounds, found, runs, warmup)
         finally:
             for worker in workers.values():
                 worker.close()
-        found.differences = _differences(folder, workers)
+        found.outputs = {engine: _loaded(folder / f"{engine}.npz") for engine in workers}
+        found.differences = _differences(found.outputs)
     return found
 
 
 def _open(
     workers: dict[str, Worker],
     found: Compared,
-    engines: Sequence[str],
-    wanted: tuple[Path, int, Sequence[str], Path],
+    models: Mapping[str, Path],
+    wanted: tuple[int, Sequence[str], Path],
 ) -> None:
-    """Start a worker for each engine that opens the network."""
-    model, threads, extra, folder = wanted
-    for engine in engines:
+    """Start a worker for each engine that opens its file of the network."""
+    threads, extra, folder = wanted
+    for engine, model in models.items():
         results = ["--outputs", str(folder / f"{engine}.npz")]
         try:
-            workers[engine] = Worker(engine, model, threads, *extra, *results)
+            workers[engine] = Worker(engine.split()[0], model, threads, *extra, *results)
         except EngineError as error:
             found.refused[engine] = str(error)
 
@@ -168,15 +175,11 @@ def _drop_slower_litert(
         workers.pop(max(_LITERT, key=lambda engine: times[engine])).close()
 
 
-def _differences(folder: Path, workers: Mapping[str, Worker]) -> dict[str, Difference]:
-    if "circlet" not in workers:
+def _differences(outputs: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, Difference]:
+    if "circlet" not in outputs:
         return {}
-    ours = _loaded(folder / "circlet.npz")
-    return {
-        engine: difference(ours, _loaded(folder / f"{engine}.npz"))
-        for engine in workers
-        if engine != "circlet"
-    }
+    ours = outputs["circlet"]
+    return {name: difference(ours, made) for name, made in outputs.items() if name != "circlet"}
 
 
 def _loaded(path: Path) -> dict[str, np.ndarray]:

@@ -34,6 +34,7 @@ class Task:
             rounded to bfloat16, where an engine can.
         cache: A folder for what the engine keeps between processes, or None for no cache.
         target: What Circlet compiles for; other engines see the machine as it is.
+        level: What Circlet optimises to.
         continued: Two words: an output whose name becomes that of an input when the first is
             replaced by the second is written over that input, where an engine can.
     """
@@ -45,6 +46,7 @@ class Task:
     cache: Path | None = None
     target: str = "native"
     continued: tuple[str, str] = ("", "")
+    level: str = "O2"
 
     def source_of(self, output: str) -> str | None:
         """The input that an output is written over."""
@@ -259,14 +261,17 @@ def circlet(task: Task) -> Engine:
     from circlet.runtime.session import Session
 
     precision = _PRECISIONS.get(task.kind, "f32")
-    target = task.target
-    session = Session(task.model, threads=task.threads, precision=precision, target=target)
+    target, level = task.target, task.level
+    session = Session(
+        task.model, threads=task.threads, precision=precision, target=target, level=level
+    )
     names = unique_names(session.inputs)
     given = dict(zip(names, task.arrays, strict=True))
     if any(v.shape != a.shape for v, a in zip(session.inputs, task.arrays, strict=True)):
         session = session.resized({name: array.shape for name, array in given.items()})
     arrays = task.arrays
     settings = {"threads": str(task.threads), "precision": precision, "target": target}
+    settings |= {"level": level} if level != "O2" else {}
     backends = [str(row["backend"]) for row in session.placement]
     if native_count(backends) < len(backends):
         slow = len(backends) - native_count(backends)
@@ -301,6 +306,16 @@ def circlet_f32(task: Task) -> Engine:
     return circlet(replace(task, kind="fp32"))
 
 
+def circlet_o0(task: Task) -> Engine:
+    """Circlet with the operators of the file as they are."""
+    return circlet(replace(task, level="O0"))
+
+
+def circlet_o1(task: Task) -> Engine:
+    """Circlet with results that stay number by number what they are."""
+    return circlet(replace(task, level="O1"))
+
+
 ENGINES: dict[str, Callable[[Task], Engine]] = {
     "litert": litert,
     "litert_cached": litert_cached,
@@ -308,7 +323,7 @@ ENGINES: dict[str, Callable[[Task], Engine]] = {
     "onnxruntime": onnxruntime,
     "circlet": circlet,
 }
-BESIDE = {"circlet_f32": circlet_f32}
+BESIDE = {"circlet_f32": circlet_f32, "circlet_o0": circlet_o0, "circlet_o1": circlet_o1}
 """Engines that a comparison has to ask for by name."""
 
 PEERS = tuple(name for name in ENGINES if name != "circlet")

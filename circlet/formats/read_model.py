@@ -10,6 +10,8 @@ from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats import schema
 from circlet.formats.associated_files import read_associated_files
 from circlet.formats.flatbuffer import Reader, Table
+from circlet.formats.micro_tables import ENTRY as TABLES
+from circlet.formats.micro_tables import MicroTable, read_micro_tables
 from circlet.formats.origin_tables import OP_TABLE, SOURCE_TABLE, read_origins, read_sources
 from circlet.formats.read_op import read_op, read_operator_code
 from circlet.formats.read_tensor import (
@@ -23,6 +25,7 @@ from circlet.ir.order import check_producers, order
 from circlet.ir.quant import link_blocks
 from circlet.ir.regions import call_depth, link_regions
 from circlet.limits import DEFAULT_LIMITS, Limits
+from circlet.ops.micro_decode import MICRO_DECODE
 
 _MODEL_FIELDS = {
     *("version", "description", "operator_codes", "subgraphs", "buffers"),
@@ -145,6 +148,7 @@ class _Importer:
         self.metadata: dict[str, np.ndarray] = {}
         self.repeated = list(self._read_metadata())
         self.origin = self._origins()
+        self.tables = self._tables()
         self.op_count = 0
         self.calls: dict[Op, list[int]] = {}
 
@@ -176,7 +180,11 @@ class _Importer:
         where = table.text("name") or f"subgraph {index}"
         if table.count("tensors") > limits.tensors:
             raise LimitError("a graph has too many tensors", where=where)
-        tensors = [read_tensor(t, i, self.buffers) for i, t in enumerate(table.tables("tensors"))]
+        values = self.tables[index] if index < len(self.tables) else {}
+        tensors = [
+            read_tensor(t, i, self.buffers, values.get(i))
+            for i, t in enumerate(table.tables("tensors"))
+        ]
         link_blocks(tensors)
         graph = Graph(
             table.text("name"),
@@ -196,6 +204,7 @@ class _Importer:
                 raise LimitError("the file has too many operators", why=f"{self.op_count}")
             op, runs = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
             graph.ops.append(op)
+            _forget_scales(op)
             if runs:
                 self.calls[op] = runs
             self.op_count += 1
@@ -219,6 +228,11 @@ class _Importer:
                 why=f"buffer {index} of {len(self.buffers)}",
             )
         return self.buffers[index]
+
+    def _tables(self) -> list[dict[int, MicroTable]]:
+        """The tables of values of each graph's tensors that TFLite Micro's metadata names."""
+        blob = self.metadata.pop(TABLES, None)
+        return [] if blob is None else read_micro_tables(blob, self.buffers, self.reader.limits)
 
     def _origins(self) -> OriginOf:
         """How an operator gets its origin: from ONE's tables, else from its place in the file."""
@@ -267,6 +281,13 @@ def _signature(table: Table, graphs: list[Graph]) -> Signature:
         for side in ("inputs", "outputs")
     ]
     return Signature(key, graph, *ends)
+
+
+def _forget_scales(op: Op) -> None:
+    """Compressors leave the scales of what is decoded at the bytes that it is decoded from."""
+    if op.label == f"CUSTOM:{MICRO_DECODE}":
+        for tensor in filter(None, op.inputs):
+            tensor.quant = None
 
 
 def _gives_start(op: Op) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from circlet.errors import FormatError, GraphError, LimitError
 from circlet.formats.flatbuffer import Reader, Table, Value
 from circlet.formats.huffman import huffman_decoded, is_compressed
+from circlet.formats.micro_tables import MicroTable, looked_up_bytes
 from circlet.ir import DType, OpaqueQuant, Quantization, Sparsity, Tensor
 from circlet.ir.quant import BlockIndices, QuantDetails
 from circlet.limits import Limits
@@ -19,10 +20,13 @@ _READ = {
 }
 
 
-def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
+def read_tensor(
+    table: Table, index: int, buffers: list[np.ndarray], values: MicroTable | None = None
+) -> Tensor:
     """One tensor of a subgraph; `buffers` holds the bytes of every buffer of the file.
 
     The data of sparse constants are their stored bytes; compressed ones are read as what they are.
+    With `values`, places in that table are stored.
     """
     name = table.text("name")
     where = name or f"tensor {index}"
@@ -45,7 +49,11 @@ def read_tensor(table: Table, index: int, buffers: list[np.ndarray]) -> Tensor:
             "the weights of a tensor lie in another file", where=where, fix="store them inside"
         )
     size_bytes = _checked_size(tensor, where, table.file.limits)
-    _attach(tensor, size_bytes, _buffer(table, buffers, where), table.file, where)
+    raw = _buffer(table, buffers, where)
+    if values is not None:
+        table.file.charge(tensor.size_bytes, where)
+        raw = looked_up_bytes(tensor, raw, values, where)
+    _attach(tensor, size_bytes, raw, table.file, where)
     tensor.has_rank = tensor.has_rank or tensor.is_constant
     return tensor
 

@@ -56,5 +56,5 @@ from circlet.ops import bcq, circle_attention, circle_norm, rope  # noqa: F401
 from circlet.ops import gru, lstm_bidirectional, rnn  # noqa: F401
 from circlet.ops import ngrams, ragged  # noqa: F401
 from circlet.ops import nnapi, onnx  # noqa: F401
-from circlet.ops import audio, bounded, mediapipe, signal  # noqa: F401
+from circlet.ops import audio, bounded, mediapipe, micro_decode, signal  # noqa: F401
 from circlet.ops import stablehlo  # noqa: F401

@@ -27,7 +27,9 @@ class MoveTransposes:
 
     Before: `CONV_2D -> TRANSPOSE -> RELU -> TRANSPOSE -> CONV_2D`, as a network has it whose images
     are NCHW. After: `CONV_2D -> RELU -> CONV_2D`. Of two transposes in a row one stays, or none. A
-    transpose that only moves axes of one element is a reshape where a reshape reads it.
+    transpose that only moves axes of one element is a reshape where a reshape reads it. Where
+    several operators read a transposed tensor, each gets a transpose behind it, in the hope that
+    these cancel; in a graph that would be left with more operators, only what has one reader moves.
     """
 
     name = "move-transposes"
@@ -41,14 +43,40 @@ class MoveTransposes:
 
     def run(self, graph: Graph) -> bool:
         """Move in execution order, so that a transpose passes a whole chain in one run."""
-        rewriter = Rewriter(graph)
-        for op in rewriter.ops():
-            if op.kind == "TRANSPOSE":
-                if not _merge(op, rewriter):
-                    _as_reshape(op, rewriter)
-            else:
-                _move(op, rewriter)
-        return rewriter.finish()
+        return _moved(graph, past_many=not _grows(graph))
+
+
+def _moved(graph: Graph, *, past_many: bool) -> bool:
+    rewriter = Rewriter(graph)
+    for op in rewriter.ops():
+        if op.kind == "TRANSPOSE":
+            if not _merge(op, rewriter):
+                _as_reshape(op, rewriter)
+        elif past_many or _reads_alone(op, rewriter):
+            _move(op, rewriter)
+    return rewriter.finish()
+
+
+def _grows(graph: Graph) -> bool:
+    """Whether moving past all that read a transposed tensor would leave more ops than there are."""
+    trial = replace(graph, ops=[replace(op) for op in graph.ops], tensors=[*graph.tensors])
+    return _moved(trial, past_many=True) and _used(trial) > _used(graph)
+
+
+def _used(graph: Graph) -> int:
+    """How many ops there are without transposes that nothing reads."""
+    read, count = set(graph.outputs), 0
+    for op in reversed(graph.ops):
+        if op.kind != "TRANSPOSE" or not read.isdisjoint(op.outputs):
+            read.update(tensor for tensor in op.inputs if tensor is not None)
+            count += 1
+    return count
+
+
+def _reads_alone(op: Op, rewriter: Rewriter) -> bool:
+    """Whether an op makes one result, and nothing else reads its transposed operands."""
+    turned = [t for t in op.inputs if t is not None and _order_of(t, rewriter) is not None]
+    return len(op.outputs) == 1 and all(rewriter.readers(t) == [op] for t in turned)
 
 
 def _order_of(tensor: Tensor | None, rewriter: Rewriter) -> tuple[Tensor, Order] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from circlet.errors import InputError
 from circlet.formats.registry import STORING, Format, format_named, storing_passes
+from circlet.ops.micro_decode import MICRO_DECODE
 from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.passes.manager import PassManager
 from circlet.passes.registry import PASSES
@@ -93,7 +94,7 @@ _FOR_FILES: Mapping[str, Mapping[str, object]] = {
     "fold-constants": {
         "most_growth": 1,
         "free_bytes": 1 << 10,
-        "keeps": frozenset({"DEQUANTIZE", "DENSIFY", DEQUANTIZE}),
+        "keeps": frozenset({"DEQUANTIZE", "DENSIFY", f"CUSTOM:{MICRO_DECODE}", DEQUANTIZE}),
     },
     "fold-scales": {"copies": False},
 }

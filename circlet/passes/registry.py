@@ -108,6 +108,7 @@ PASSES = PassTable(
         "recognise-rope": "recognise_rope:RecogniseRope",
         "sparsify": "sparsify:Sparsify",
         "compress-weights": "compress_weights:CompressWeights",
+        "encode-weights": "encode_weights:EncodeWeights",
         "recognise-norms": "recognise_norms:RecogniseNorms",
     },
 )

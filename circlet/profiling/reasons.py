@@ -14,6 +14,7 @@ _MUCH = 0.25
 _NEAR = 0.7
 _FAR = 0.1
 _LITTLE = 0.25
+_LEAST = 0.01
 _FEW_US = 20.0
 
 
@@ -111,13 +112,18 @@ def _by_rooflines(facts: Facts, machine: Machine) -> str:
     if macs <= outputs:
         return _by_counts(facts)
     unit = max(pieces, key=lambda piece: piece.us).work.unit
-    reached = limits.arithmetic / us
+    reached, products = limits.arithmetic / us, f"{macs / max(1, outputs):.0f} products"
     if reached > _NEAR:
         return f"arithmetic: at {reached:.0%} of what the machine can do in {unit}"
-    return (
-        f"the kernel: at {reached:.0%} of the peak of {unit}, "
-        f"{macs / max(1, outputs):.0f} products for each output"
-    )
+    if limits.memory > limits.arithmetic:
+        rate = f"at {_part(limits.memory / us)} of the rate at which its operands can be moved"
+        return f"the kernel: {rate}, {products} for each output"
+    return f"the kernel: at {_part(reached)} of the peak of {unit}, {products} for each output"
+
+
+def _part(share: float) -> str:
+    """A share in words; that of little is not said to be nothing."""
+    return f"{share:.0%}" if share >= _LEAST else f"less than {_LEAST:.0%}"
 
 
 def _memory_bound(limits: Least, us: float, pieces: Sequence[Piece]) -> str:

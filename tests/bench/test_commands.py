@@ -64,6 +64,19 @@ def test_operators_are_counted_beside_the_peers(
     assert "0 of 1 above the peer's" in page.read_text()
 
 
+def test_levels_are_compared_by_time_and_answers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    need("litert")
+    words = (small_file(tmp_path), tmp_path / "absent.tflite", "--rounds", 2, "--loaded")
+    run(monkeypatch, "levels", *words)
+    row, absent, *said = capsys.readouterr().out.splitlines()
+    assert row.split()[1] == "1T" and "other answers" not in row
+    assert [name in row for name in ("O1 ", "O2 ", "file ")] == [True] * 3
+    assert "absent.tflite" in absent and "circlet: " in absent
+    assert ["1 measured" in line and "other answers: none" in line for line in said] == [True] * 3
+
+
 @pytest.mark.parametrize(
     "words",
     [("absent.tflite",), ("--models", "no such name"), ("explain", "absent"), ("report", "absent")],

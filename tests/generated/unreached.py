@@ -42,6 +42,7 @@ _TESTED_ELSEWHERE = {
         "tests/ops/test_signal.py"
     ),
     "CUSTOM:SignalWindow": "tests/ops/test_signal.py",
+    "CUSTOM:TFLM_DECODE": "tests/ops/test_micro_decode.py",
     "CUSTOM:RaggedTensorToTensor CUSTOM:TFText>NgramsStringJoin": "tests/ops/test_texts.py",
     "CUSTOM:TFText>WhitespaceTokenizeWithOffsetsV2": "tests/ops/test_texts.py",
     "CUSTOM:tftext:Ngrams CUSTOM:tftext:WhitespaceTokenizer": "tests/ops/test_texts.py",

@@ -67,6 +67,22 @@ def test_a_transpose_that_a_barrier_reads_stays_where_it_is() -> None:
     assert not MoveTransposes().run(graph)
 
 
+@pytest.mark.parametrize(("back", "left"), [(True, 0), (False, 1)])
+def test_several_readers_are_passed_where_that_leaves_no_more_operators(
+    back: bool, left: int
+) -> None:
+    b = builder()
+    x = turned(b, b.input("x", DType.FLOAT32, (1, 3, 5, 4)), FIRST)
+    parts = [b.op(kind, [x]) for kind in ("ABS", "NEG", "EXP")]
+    last = b.op("ABS", [turned(b, b.op("SIN", [b.op("COS", [x])]), FIRST)])
+    graph = b.output(*(turned(b, part, LAST) if back else part for part in parts), last).build()
+    ops = len(graph.ops)
+    PassManager((MoveTransposes(), RemoveDeadOps()), check=True, rounds=4).run(graph)
+    assert len(graph.ops) <= ops
+    turns = [op for op in graph.ops if op.kind == "TRANSPOSE" and op.outputs[0] is not last]
+    assert sum(op.inputs[0] is graph.inputs[0] for op in turns) == left
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_origins_are_kept_of_what_moves_and_of_what_cancels(kind: str) -> None:
     graph = network(kind)

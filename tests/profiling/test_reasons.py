@@ -39,6 +39,8 @@ def piece(
         ([piece(10, 450_000, 50_000)], "requantisation: 9 products for each output, 50%"),
         ([piece(10, 450_000, 50_000, unit="fp32")], "arithmetic: at 90% of what the machine"),
         ([piece(10, 10**6, 10**3)], "the kernel: at 50% of the peak of int8, 1000 products"),
+        ([piece(10, 10**4, 10)], "the kernel: at less than 1% of the peak of int8, 1000 products"),
+        ([piece(10, 10**4, 10, weights=300_000)], "the kernel: at 30% of the rate at which its"),
         ([piece(10, 10, 1000, data=10_000)], "no products: it goes over 10000 bytes at 1.0 GB/s"),
         ([piece(10, data=10_000, copies=True)], "it only moves data: 10000 bytes at 1.0 GB/s"),
     ],

@@ -48,10 +48,10 @@ export function shortened(text, most) {
   return `${text.slice(0, most - 1 - end)}…${text.slice(-end)}`;
 }
 
-/** The last part of a name with separators: what tells it from its neighbours. */
-export function leaf(name) {
-  const first = name.split(/[;+]/)[0];
-  return first.split("/").filter(Boolean).pop() ?? first;
+/** The end of the first of the names that were joined, which tells it from its neighbours. */
+export function ending(name, most) {
+  const [first] = name.split(/[;+]/);
+  return first.length <= most ? first : `…${first.slice(1 - most)}`;
 }
 
 export const plural = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;

@@ -13,6 +13,7 @@ const ABOVE = 210;
 const NAMED_WIDTH = 70;
 const NAMED_HEIGHT = 16;
 const LETTER = 6.6;
+const NAME = 48; // letters of a name in a sentence
 
 /** Draws the page into an element; gives a function that ends it. */
 export function memoryPage(parent, network, store) {
@@ -38,7 +39,7 @@ export function memoryPage(parent, network, store) {
         draw();
       }));
     }
-    facts.textContent = summary(part);
+    facts.textContent = summary(network, part);
     place.replaceChildren();
     drawMap(place, network, part, store);
   }
@@ -66,13 +67,19 @@ function usage(part) {
   return { used, peak: d3.maxIndex(used) };
 }
 
-function summary(part) {
+function summary(network, part) {
   const { used, peak } = usage(part);
   const gap = part.arena_bytes - part.lower_bound_bytes;
   const over = gap > 0 ? `${format.bytes(gap)} above what any plan needs` : "no plan can be smaller";
   return `Arena ${format.bytes(part.arena_bytes)} (${over}; planner ${part.planner}). `
     + `The peak is ${format.bytes(used[peak])} in step ${peak + 1} of ${part.steps.length}, `
-    + `${part.steps[peak].kernel}. Weights and tables: ${format.bytes(part.constants_bytes)}.`;
+    + `${maker(network, part.steps[peak])}. Weights and tables: ${format.bytes(part.constants_bytes)}.`;
+}
+
+/** A step by its operator in words. */
+function maker(network, { operator, kernel }) {
+  const { kind, name } = network.graphs.optimised.operators[operator];
+  return `${kernel.replace(/\(.*/, "")} of ${kind} ${format.ending(name, NAME)}`;
 }
 
 function drawMap(parent, network, part, store) {
@@ -121,7 +128,7 @@ function drawMap(parent, network, part, store) {
     blocks.select("text").attr("x", (block) => left(block) + 5).text((block) => {
       const high = y(block.offset) - y(block.offset + block.size_bytes);
       if (wide(block) < NAMED_WIDTH || high < NAMED_HEIGHT) return "";
-      return format.shortened(format.leaf(block.name), Math.floor((wide(block) - 10) / LETTER));
+      return format.ending(block.name, Math.floor((wide(block) - 10) / LETTER));
     });
     const outline = used.flatMap((size, step) => [[x(step), inUse(size)], [x(step + 1), inUse(size)]]);
     area.attr("d", d3.area().y0(STRIP.bottom)(outline));
