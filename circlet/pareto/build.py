@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circlet.errors import PlacementError, UnsupportedOp, UnsupportedOpsError
+from circlet.errors import InputError, PlacementError, UnsupportedOp, UnsupportedOpsError
 from circlet.ir import Op, Tensor
 from circlet.ops import dtype_text
 from circlet.pareto.groups import dependencies, groups_of, sources_of
@@ -103,7 +103,7 @@ class _Builder:
             for number, backend in enumerate(self._backends):
                 try:
                     found = costs.operator_ns(op, backend, threads)
-                except PlacementError as error:
+                except (PlacementError, InputError) as error:  # refused, or never measured
                     reasons.setdefault((group, number), f"{op.name} ({op.label}): {error.why}")
                     time[group, number] = np.inf
                     continue

@@ -15,14 +15,17 @@ from time import perf_counter
 
 import numpy as np
 
+from circlet.apart import Apart
 from circlet.costs.model import Costs, open_costs
+from circlet.costs.steps import Steps, carried_out
 from circlet.costs.study import DEFAULT_EFFORT, Effort, measure
 from circlet.costs.whole import Network
 from circlet.errors import BackendError, InputError
 from circlet.options import DEFAULT_OPTIONS, EXECUTORS, Options
+from circlet.pareto.apart import Measuring
 from circlet.pareto.build import Level, problems_of
 from circlet.pareto.calibrate import with_fixed_bytes
-from circlet.pareto.evaluate import check_settings, evaluate, evaluate_together
+from circlet.pareto.evaluate import check_settings
 from circlet.pareto.front import FrontPoint, ParetoFront, front_of, volume
 from circlet.pareto.journal import Journal
 from circlet.pareto.settings import DEFAULT_EVALUATION, EvaluationSettings
@@ -85,8 +88,12 @@ class SearchRequest:
         ]
 
 
-def find_front(request: SearchRequest, evaluator: Evaluate = evaluate) -> ParetoFront:
+def find_front(request: SearchRequest, evaluator: Evaluate | None = None) -> ParetoFront:
     """Search, measure, and check what was found.
+
+    Args:
+        evaluator: What measures a configuration; by default a process of its own does, and checks
+            the front at the end.
 
     Raises:
         InputError: The request is not one that can be carried out.
@@ -94,8 +101,9 @@ def find_front(request: SearchRequest, evaluator: Evaluate = evaluate) -> Pareto
         CircletError: The network cannot be read, or no backend takes some of it.
     """
     _check(request)
-    space = space_of(request)
-    return _Search(request, space, evaluator).front()
+    with Apart() as apart:
+        space = space_of(request, apart)
+        return _Search(request, space, evaluator or Measuring(apart)).front()
 
 
 def _check(request: SearchRequest) -> None:
@@ -119,18 +127,26 @@ def _check(request: SearchRequest) -> None:
         raise InputError("there is nothing to search", where="evaluations", fix=fix)
 
 
-def space_of(request: SearchRequest) -> Space:
+def space_of(request: SearchRequest, apart: Apart) -> Space:
     """The search space of a request; what is not known of operators' costs is measured first.
+
+    Args:
+        apart: The process that backends are asked in and operators measured.
 
     Raises:
         CircletError: As `find_front`.
     """
+    found: Space = carried_out(apart, _space, request, limit_s=request.effort.limit_s)
+    return found
+
+
+def _space(steps: Steps, request: SearchRequest) -> Space:
     options = request.settings.options
     levels: list[Level] = []
     opened: list[Costs] = []
     try:
         for name in dict.fromkeys(request.levels):
-            costs = open_costs(options._replace(level=name))
+            costs = open_costs(options._replace(level=name), steps=steps)
             opened.append(costs)
             network = Network.read(request.model, costs, options.backends)
             measure(costs, network, options.backends, request.threads, request.effort)
@@ -240,10 +256,10 @@ class _Search:
         alone.sort(key=lambda c: self.measured[c].time_ns)
         chosen = [point.configuration for point in front[:_CONFIRMED]]
         wanted = list(dict.fromkeys([*alone[: len(self.space.backends)], *chosen]))
-        if len(wanted) < 2 or self.evaluator is not evaluate:
+        if len(wanted) < 2 or not isinstance(self.evaluator, Measuring):
             return
         settings = self.request.settings._replace(memory="planned")
-        again = evaluate_together(self.request.model, wanted, settings)
+        again = self.evaluator.together(self.request.model, wanted, settings)
         for configuration, new in zip(wanted, again, strict=True):
             old = self.measured[configuration]
             if new.is_valid:

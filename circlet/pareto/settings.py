@@ -26,6 +26,8 @@ class EvaluationSettings(Struct):
         tolerance: The largest difference of outputs, in parts of their range; None for what
             `circlet.comparison.outputs` allows for the network's class.
         timeout_s: How long one run may take, in seconds.
+        opening_s: How long nothing may be heard of a configuration that is compiled, opened and
+            compared with the reference, in seconds.
     """
 
     options: Options = DEFAULT_OPTIONS
@@ -36,6 +38,7 @@ class EvaluationSettings(Struct):
     reference: tuple[str, ...] = ("reference",)
     tolerance: float | None = None
     timeout_s: float = 60.0
+    opening_s: float = 600.0
 
 
 DEFAULT_EVALUATION = EvaluationSettings()

@@ -43,7 +43,7 @@ class Bench:
 @pytest.fixture(autouse=True)
 def space(monkeypatch: pytest.MonkeyPatch) -> Space:
     found = Space.of([PROBLEM])
-    monkeypatch.setattr(pareto_table, "space_of", lambda request: found)
+    monkeypatch.setattr(pareto_table, "space_of", lambda *request: found)
     return found
 
 

@@ -45,8 +45,8 @@ REQUEST = SearchRequest(branches(), SETTINGS, evaluations=40)
 @pytest.fixture(autouse=True)
 def space(monkeypatch: pytest.MonkeyPatch) -> Space:
     found = Space.of([PROBLEM])
-    monkeypatch.setattr(find, "space_of", lambda request: found)
-    monkeypatch.setattr("circlet.pareto.one_files.space_of", lambda request: found)
+    monkeypatch.setattr(find, "space_of", lambda *request: found)
+    monkeypatch.setattr("circlet.pareto.one_files.space_of", lambda *request: found)
     return found
 
 
