@@ -24,7 +24,7 @@ from circlet.errors import BackendError, InputError
 from circlet.options import DEFAULT_OPTIONS, EXECUTORS, Options
 from circlet.pareto.apart import Measuring
 from circlet.pareto.build import Level, problems_of
-from circlet.pareto.calibrate import with_fixed_bytes
+from circlet.pareto.calibrate import calibrated
 from circlet.pareto.evaluate import check_settings
 from circlet.pareto.front import FrontPoint, ParetoFront, front_of, volume
 from circlet.pareto.journal import Journal
@@ -67,7 +67,7 @@ class SearchRequest:
     model: bytes | Path
     settings: EvaluationSettings = DEFAULT_EVALUATION
     threads: tuple[int, ...] = (1,)
-    levels: tuple[str, ...] = ("O2",)
+    levels: tuple[str, ...] = ("O2", "Os")
     executors: tuple[str, ...] = ("linear",)
     search: str = "auto"
     evaluations: int = 60
@@ -158,6 +158,13 @@ def _space(steps: Steps, request: SearchRequest) -> Space:
     return Space.of(problems, request.by)
 
 
+def offline_front(space: Space) -> tuple[list[Genome], bool]:
+    """The model's front, evenly thinned out to what is measured of it, and whether it is exact."""
+    front, is_exact = model_front(space, USUAL_EFFORT)
+    places = np.linspace(0, len(front) - 1, min(len(front), _MOST_VERIFIED)).round()
+    return [front[int(place)] for place in np.unique(places)], is_exact
+
+
 @dataclass
 class _Search:
     """A search in progress."""
@@ -182,10 +189,11 @@ class _Search:
         budget = max(0, request.evaluations - len(singles))
         self._measure(singles)
         known = {genome: self._point(genome) for genome in singles}
-        self.space = with_fixed_bytes(self.space, known)
+        self.space = calibrated(self.space, known)
         self._predict(singles)
         if request.mode == "offline":
-            self._measure(self._model_front()[: min(budget, _MOST_VERIFIED)])
+            front, self.exact = offline_front(self.space)
+            self._measure(front[:budget])
         else:
             steps = strategy(request.search, self.space, request.seed)
             search(self.space, steps, self._measure, budget, known)
@@ -214,11 +222,6 @@ class _Search:
         rest = [genome for genome in fast if genome not in first.values()]
         most = max(len(first), self.request.evaluations // 2)
         return [*first.values(), *rest][:most]
-
-    def _model_front(self) -> list[Genome]:
-        front, self.exact = model_front(self.space, USUAL_EFFORT)
-        places = np.linspace(0, len(front) - 1, min(len(front), _MOST_VERIFIED)).round()
-        return [front[int(place)] for place in np.unique(places)]
 
     def _point(self, genome: Genome) -> Point:
         return self.measured[self.space.configuration(genome)].point
