@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from circlet.apart import Apart
 from circlet.errors import InputError
-from circlet.pareto.evaluate import evaluate
+from circlet.pareto.apart import Measuring
 from circlet.pareto.find import Evaluate, SearchRequest, identity, space_of
 from circlet.pareto.journal import Journal
 from circlet.placement.problem import Crossing, Group, Problem, Setting, Step
@@ -37,16 +38,23 @@ class Table:
 
 
 def record(
-    request: SearchRequest, name: str, folder: Path, evaluator: Evaluate = evaluate
+    request: SearchRequest, name: str, folder: Path, evaluator: Evaluate | None = None
 ) -> Table:
     """Measure every placement that was not measured yet, and keep each at once.
 
     The space is kept with its predictions, so that replays do not depend on what is measured later.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    with Apart() as apart:
+        return _recorded(request, name, folder, evaluator or Measuring(apart), apart)
+
+
+def _recorded(
+    request: SearchRequest, name: str, folder: Path, evaluator: Evaluate, apart: Apart
+) -> Table:
     kept = folder / f"{name}{SPACE}"
     if not kept.exists():
-        text = json.dumps(_space_dict(space_of(request)))
+        text = json.dumps(_space_dict(space_of(request, apart)))
         write_file(kept, text.encode(), 0o644, "a search space")
     space = _space(json.loads(kept.read_text(encoding="utf-8")))
     journal = Journal(folder / f"{name}{JOURNAL}", identity(request))

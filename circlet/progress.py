@@ -41,6 +41,13 @@ def listening(listener: Listener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
+def relay(progress: Progress) -> None:
+    """Tell this thread's listener what another process has come to."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        listener(progress)
+
+
 class Stage:
     """A stage of work, announced when it is made; threads that share it may advance it.
 

@@ -27,6 +27,8 @@ LAYERS = (
             "json_files",
             "regular_files",
             "progress",
+            "leash",
+            "apart",
             "small_dtypes",
         ),
     ),

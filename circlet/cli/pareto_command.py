@@ -52,7 +52,13 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
     help="How many placements are measured at most.",
 )
 @click.option("--threads", default="1", show_default=True, callback=_numbers, help="Such as 1,2.")
-@click.option("--levels", default="O2", show_default=True, callback=_words, help="Such as O2,Os.")
+@click.option(
+    "--levels",
+    default="O2,Os",
+    show_default=True,
+    callback=_words,
+    help="Os takes less memory, and some time for it.",
+)
 @click.option(
     "--executors",
     default="linear",

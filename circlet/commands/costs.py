@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from circlet.apart import Apart
 from circlet.backends.registry import backend_names, find_backend
 from circlet.comparison.load import Moment, reason
 from circlet.costs.check import Misses, without_network, without_operator
@@ -15,7 +16,8 @@ from circlet.costs.exchange import exported, import_times
 from circlet.costs.exec_time import ExecTime
 from circlet.costs.machine import machine_facts, machine_fingerprint
 from circlet.costs.model import Costs, open_costs
-from circlet.costs.study import Effort, compare, measure
+from circlet.costs.steps import Steps, carried_out
+from circlet.costs.study import DEFAULT_EFFORT, Effort, compare, measure
 from circlet.costs.whole import Network
 from circlet.errors import CircletError, InputError, PlacementError
 from circlet.formats.paths import check_apart
@@ -167,10 +169,24 @@ def costs_of(request: CostsRequest) -> CostsReport:
         CircletError: A network cannot be read, or a file not written.
     """
     _check(request)
-    backends = request.options.backends or _working_backends()
+    forgotten = _forgotten() if request.forget else None
+    with Apart() as apart:
+        limit_s = DEFAULT_EFFORT.limit_s
+        found: CostsReport = carried_out(apart, _measured, request, forgotten, limit_s=limit_s)
+    return found
+
+
+def _forgotten() -> int:
+    """How many contexts of this machine were deleted."""
+    with open_costs() as costs:
+        return costs.database.forget(machine_fingerprint())
+
+
+def _measured(steps: Steps, request: CostsRequest, forgotten: int | None) -> CostsReport:
+    backends = request.options.backends or _working_backends(steps)
     options = request.options._replace(backends=backends)
-    with open_costs(options) as costs:
-        return _report(request, costs, backends)
+    with open_costs(options, steps=steps) as costs:
+        return replace(_report(request, costs, backends), forgotten=forgotten)
 
 
 def _check(request: CostsRequest) -> None:
@@ -186,10 +202,10 @@ def _check(request: CostsRequest) -> None:
         check_apart(request.exported, list(request.models))
 
 
-def _working_backends() -> tuple[str, ...]:
+def _working_backends(steps: Steps) -> tuple[str, ...]:
     """All native backends that work on this machine."""
     found = []
-    for name in backend_names():
+    for name in filter(lambda name: steps.begins("trying", name), backend_names()):
         with suppress(CircletError):
             backend = find_backend(name)
             if backend.describe().is_native:
@@ -199,7 +215,6 @@ def _working_backends() -> tuple[str, ...]:
 
 
 def _report(request: CostsRequest, costs: Costs, backends: Sequence[str]) -> CostsReport:
-    forgotten = costs.database.forget(machine_fingerprint()) if request.forget else None
     imported: int | None = None
     skipped: tuple[str, ...] = ()
     if request.imported is not None:
@@ -222,12 +237,11 @@ def _report(request: CostsRequest, costs: Costs, backends: Sequence[str]) -> Cos
         tuple(_partitions(costs, backends, request.threads)) if is_asked else (),
         tuple(_transfers(costs, backends)) if is_asked else (),
         tuple(_misses(costs, networks, backends, request.threads)) if request.check else (),
-        forgotten,
-        imported,
-        skipped,
-        str(request.exported or ""),
-        others,
-        "" if others is None else reason({"others_during": round(others, 2)}),
+        imported=imported,
+        skipped=skipped,
+        exported=str(request.exported or ""),
+        others=others,
+        warning="" if others is None else reason({"others_during": round(others, 2)}),
     )
 
 

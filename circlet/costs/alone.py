@@ -20,7 +20,7 @@ from circlet.placement.interface import Reason
 from circlet.plan.partition import Partition, partition
 from circlet.target.targets import parse_targets
 
-_BATCH = 24  # operators that are compiled together
+BATCH = 24  # operators that are compiled together
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def load_all(
 
     A batch is compiled at once; where that fails, each half of it by itself.
     """
-    for first in range(0, len(graphs), _BATCH):
-        yield from _load_batch(graphs[first : first + _BATCH], backend, options)
+    for first in range(0, len(graphs), BATCH):
+        yield from _load_batch(graphs[first : first + BATCH], backend, options)
 
 
 def _load_batch(

@@ -107,6 +107,8 @@ def measure_transfers(costs: Costs, pairs: Iterable[tuple[str, str]], meter: Met
     """
     made: dict[str, list[Chains]] = {}
     for writer, reader in pairs:
+        if not costs.steps.begins("transfer", writer, reader):
+            continue
         border = [costs.known(name, 1).border.ns_per_byte for name in (writer, reader)]
         try:
             for name in (writer, reader):

@@ -18,6 +18,7 @@ from circlet.costs.known import Known
 from circlet.costs.machine import machine_fingerprint
 from circlet.costs.rows import Context
 from circlet.costs.signature import Signature, signature_of
+from circlet.costs.steps import EVERY_STEP, Steps
 from circlet.errors import InputError, PlacementError
 from circlet.ir import Op
 from circlet.options import DEFAULT_LEVEL, DEFAULT_OPTIONS, DEFAULT_PRECISION, Options
@@ -32,17 +33,20 @@ _IMPORTED_RATIO = 2.0  # by which times of another tool may miss
 _THREADS_RATIO = 1.5  # by which times at another number of threads may, for each doubling
 
 
-def open_costs(options: Options = DEFAULT_OPTIONS, config: Config | None = None) -> Costs:
+def open_costs(
+    options: Options = DEFAULT_OPTIONS, config: Config | None = None, steps: Steps = EVERY_STEP
+) -> Costs:
     """The costs that are kept in the folder of the cache; a context manager that closes them.
 
     Args:
         options: Level, precision and target that networks are compiled with.
         config: Where the folder is; else the environment says so.
+        steps: What may be done where something is measured.
 
     Raises:
         CacheError: The database cannot be used.
     """
-    return Costs(Database.of_cache(config), options)
+    return Costs(Database.of_cache(config), options, steps)
 
 
 class Costs:
@@ -54,14 +58,18 @@ class Costs:
     Args:
         database: Where measurements are kept.
         options: Level, precision and target that networks are compiled with.
+        steps: What may be done where something is measured, and backends are asked.
 
     Attributes:
         database: The same.
         options: The same.
+        steps: The same.
     """
 
-    def __init__(self, database: Database, options: Options = DEFAULT_OPTIONS) -> None:
-        self.database, self.options = database, options
+    def __init__(
+        self, database: Database, options: Options = DEFAULT_OPTIONS, steps: Steps = EVERY_STEP
+    ) -> None:
+        self.database, self.options, self.steps = database, options, steps
         self._known: dict[tuple[str, int], Known] = {}
         self._contexts: dict[tuple[str, int], int] = {}
         self._compilers: dict[str, PartitionCompiler] = {}
@@ -175,9 +183,13 @@ class Costs:
         """Why a backend does not take an op, or ""."""
         key = backend, self.signature(op).key
         if key not in self._refusals:
-            answer = self.compiler(backend).supports(op)
-            self._refusals[key] = answer.text if isinstance(answer, Reason) else ""
+            self._refusals[key] = self.steps.why_lost(*key) or self._asked(op, *key)
         return self._refusals[key]
+
+    def _asked(self, op: Op, backend: str, key: str) -> str:
+        self.steps.begins("asking", backend, key)
+        answer = self.compiler(backend).supports(op)
+        return answer.text if isinstance(answer, Reason) else ""
 
     def _context(self, backend: str, threads: int) -> Context:
         options = self.options

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from circlet.costs.alone import Loaded, graph_of, load_all, unmeasurable
+from circlet.costs.alone import BATCH, Loaded, graph_of, load_all, unmeasurable
 from circlet.costs.borders import measure_border, measure_transfers
 from circlet.costs.estimate import Estimate
 from circlet.costs.model import Costs
 from circlet.costs.rows import ALONE, Row
 from circlet.costs.timing import DEFAULT_METER, Meter
 from circlet.costs.whole import Network, measure_whole
-from circlet.errors import CircletError, InputError, PlacementError
+from circlet.errors import BackendError, CircletError, InputError, PlacementError
 from circlet.ir import Op, Tensor
 from circlet.progress import Stage
 from circlet.target.targets import native_target, parse_targets
@@ -31,11 +31,14 @@ class Effort:
         meter: How single operators are timed.
         seconds: For the runs of each whole network.
         again: Whether what is known is measured anew.
+        limit_s: How long nothing may be heard of a backend, in seconds, where it is in a process
+            that can be ended.
     """
 
     meter: Meter = DEFAULT_METER
     seconds: float = 0.5
     again: bool = False
+    limit_s: float = 300.0
 
 
 DEFAULT_EFFORT = Effort()
@@ -62,7 +65,7 @@ def measure(
         raise InputError("costs are measured on this machine only", where="target", fix=fix)
     if effort.again:
         for backend in backends:
-            measure_border(costs, backend, effort.meter)
+            _measure_border(costs, backend, effort.meter)
     stage = Stage("measuring", len(backends) * len(threads), "backends and threads")
     for backend in backends:
         for count in threads:
@@ -79,14 +82,20 @@ def measure(
     costs.changed()
 
 
+def _measure_border(costs: Costs, backend: str, meter: Meter) -> None:
+    if costs.steps.begins("border", backend):
+        measure_border(costs, backend, meter)
+
+
 def _measure_backend(
     costs: Costs, network: Network, backend: str, threads: int, effort: Effort
 ) -> None:
     if not costs.known(backend, threads).has_border:
-        measure_border(costs, backend, effort.meter)
+        _measure_border(costs, backend, effort.meter)
         costs.changed()
     known = {whole.network for whole in costs.known(backend, threads).wholes}
-    if effort.again or network.identity not in known:
+    is_wanted = effort.again or network.identity not in known
+    if is_wanted and costs.steps.begins("network", backend, str(threads), network.identity):
         try:
             measure_whole(costs, network, backend, threads, effort.seconds)
         except CircletError as error:
@@ -109,8 +118,34 @@ def measure_alone(
     costs: Costs, ops: Sequence[Op], backend: str, threads: int, meter: Meter
 ) -> list[Row]:
     """Measure operators as networks of their own, and keep what they took; what fails is logged."""
-    rows = []
+    rows: list[Row] = []
     stage = Stage(f"measuring on {backend}", len(ops), "operators")
+    for first in range(0, len(ops), BATCH):
+        batch = ops[first : first + BATCH]
+        for part in _attempts(costs, batch, backend, threads):
+            new = _measure_batch(costs, part, backend, threads, meter, stage)
+            costs.database.add_operators(costs.context(backend, threads), new)
+            rows += new
+    return rows
+
+
+def _attempts(
+    costs: Costs, batch: Sequence[Op], backend: str, threads: int
+) -> Iterator[Sequence[Op]]:
+    """A batch as a whole, or, where it ended a process, its operators one by one."""
+    keys = [costs.signature(op).key for op in batch]
+    if len(batch) > 1 and costs.steps.begins("operators", backend, str(threads), " ".join(keys)):
+        yield batch
+        return
+    for op, key in zip(batch, keys, strict=True):
+        if costs.steps.begins("operator", backend, str(threads), key):
+            yield [op]
+
+
+def _measure_batch(
+    costs: Costs, ops: Sequence[Op], backend: str, threads: int, meter: Meter, stage: Stage
+) -> list[Row]:
+    rows = []
     loaded = load_all([graph_of(op) for op in ops], backend, costs.options)
     for op, found in zip(ops, loaded, strict=True):
         stage.advance(1)
@@ -123,7 +158,6 @@ def measure_alone(
             continue
         held = found.held_bytes + threads * found.scratch_bytes
         rows.append(Row(costs.signature(op), ALONE, *timing, held))
-    costs.database.add_operators(costs.context(backend, threads), rows)
     return rows
 
 
@@ -150,6 +184,9 @@ def compare(costs: Costs, network: Network, backend: str, threads: int) -> Compa
     Raises:
         CircletError: It cannot be planned, or nothing is known of a backend that it needs.
     """
+    if not costs.steps.begins("planning", backend, network.identity):
+        what, why = "a backend cannot be asked", "the process that asked it ended"
+        raise BackendError(what, where=backend, why=why)
     planned = network.planned(backend)
     placed = [row.backend for row in planned.placed]
     pairs = zip(network.ops, placed, strict=True)

@@ -17,7 +17,7 @@ def pareto(
     *,
     backends: Sequence[str] = DEFAULT_BACKENDS,
     threads: Sequence[int] = (1,),
-    levels: Sequence[str] = ("O2",),
+    levels: Sequence[str] = ("O2", "Os"),
     search: str = "auto",
     evaluations: int = 60,
     mode: str = "online",

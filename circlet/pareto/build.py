@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circlet.errors import PlacementError, UnsupportedOp, UnsupportedOpsError
+from circlet.costs.model import HOST
+from circlet.errors import InputError, PlacementError, UnsupportedOp, UnsupportedOpsError
 from circlet.ir import Op, Tensor
 from circlet.ops import dtype_text
 from circlet.pareto.groups import dependencies, groups_of, sources_of
@@ -62,6 +63,7 @@ class _Builder:
         self._names = names
         self._values = _values(level.ops, self._group_of)
         self._steps = _steps(level.ops, self._group_of)
+        self._hosted = _hosted(level.ops)
 
     def problem(self, setting: Setting, fixed: np.ndarray) -> Problem:
         """The problem of a setting."""
@@ -103,17 +105,23 @@ class _Builder:
             for number, backend in enumerate(self._backends):
                 try:
                     found = costs.operator_ns(op, backend, threads)
-                except PlacementError as error:
+                except (PlacementError, InputError) as error:  # refused, or never measured
                     reasons.setdefault((group, number), f"{op.name} ({op.label}): {error.why}")
                     time[group, number] = np.inf
                     continue
-                time[group, number] += max(found.ns, 0.0)
+                time[group, number] += max(found.ns, 0.0) + self._host_ns(op, backend)
                 measured[group, number] &= found.measured
                 held[group, number] += costs.operator_bytes(op, backend, threads)
         self._check(time, reasons)
         absent = [group for group in range(shape[0]) if group not in set(self._group_of.values())]
         time[absent, 1:] = np.inf  # passes of this level left nothing of them to place
         return time, held, measured, reasons
+
+    def _host_ns(self, op: Op, backend: str) -> float:
+        """The time of taking what the caller gives an op, and of giving back what it makes."""
+        costs, (given, wanted) = self._level.costs, self._hosted.get(op, (0, 0))
+        taken = costs.transfer_ns(given, HOST, backend) if given else 0.0
+        return taken + (costs.transfer_ns(wanted, backend, HOST) if wanted else 0.0)
 
     def _check(self, time: np.ndarray, reasons: dict[tuple[int, int], str]) -> None:
         """See that each group has a backend that takes all of it."""
@@ -148,6 +156,25 @@ def _bytes_of(ops: Sequence[Op]) -> int:
     """All inputs and outputs of some ops, each once."""
     tensors = dict.fromkeys(t for op in ops for t in (*op.inputs, *op.outputs) if t is not None)
     return sum(tensor.size_bytes for tensor in tensors)
+
+
+def _hosted(ops: Sequence[Op]) -> dict[Op, tuple[int, int]]:
+    """Bytes of the network's inputs that an op is the first to read, and of results of its own.
+
+    A result is what no op reads.
+    """
+    made = {tensor for op in ops for tensor in op.outputs}
+    read: set[Tensor | None] = {tensor for op in ops for tensor in op.inputs}
+    seen: set[Tensor] = set()
+    found = {}
+    for op in ops:
+        given = {t for t in op.inputs if t is not None and not (t.is_constant or t.is_variable)}
+        new = given - made - seen
+        seen |= new
+        wanted = [tensor for tensor in op.outputs if tensor not in read]
+        sizes = sum(t.size_bytes for t in new), sum(t.size_bytes for t in wanted)
+        found[op] = sizes
+    return found
 
 
 def _steps(ops: Sequence[Op], group_of: dict[Op, int]) -> tuple[Step, ...]:

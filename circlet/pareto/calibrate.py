@@ -1,4 +1,8 @@
-"""What backends hold as soon as they are used, learnt from measuring each of them by itself."""
+"""The model of a network, set right by single backends as they were measured at each setting.
+
+Operators are measured alone, or in other networks; what a backend makes of this network as a whole,
+and what it holds as soon as it is used, its own run alone tells.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,60 @@ from dataclasses import replace
 
 import numpy as np
 
+from circlet.placement.problem import Problem
 from circlet.placement.search.front import Point
+from circlet.placement.search.objective import Objective
 from circlet.placement.search.space import Genome, Space
 
+_MOST = 4.0  # times that operators of a backend may take of what was expected, or the inverse
 
-def with_fixed_bytes(space: Space, measured: Mapping[Genome, Point]) -> Space:
-    """The space whose model of memory agrees with single backends as they were measured.
 
-    What all of them hold beyond the prediction is part of what any placement needs; the rest is
-    that backend's own, and is counted once for every placement that uses it. Backends that were
-    not measured, or failed, are left as they are.
+def calibrated(space: Space, measured: Mapping[Genome, Point]) -> Space:
+    """The space whose model agrees with single backends as they were measured.
+
+    Settings at which a backend was not measured are corrected by what the others show of it;
+    backends that were not measured at all, or failed, are left as they are.
     """
-    beyond: dict[int, list[float]] = {}
-    for genome, (_, memory) in measured.items():
-        used = set(space.choice(genome).tolist())
-        if len(used) == 1 and np.isfinite(memory):
-            predicted = float(space.predicted([genome])[0, 1])
-            beyond.setdefault(used.pop(), []).append(memory - predicted)
-    if not beyond:
+    finite = {genome: point for genome, point in measured.items() if np.isfinite(point).all()}
+    if not finite:
         return space
-    median = {backend: float(np.median(values)) for backend, values in beyond.items()}
-    common = min(median.values())
-    problems = []
-    for problem in space.problems:
-        fixed = problem.fixed_bytes.copy()
-        for backend, more in median.items():
-            fixed[backend] += more - common
-        base = max(0.0, problem.base_bytes + common)
-        problems.append(replace(problem, fixed_bytes=fixed, base_bytes=base))
-    return replace(space, problems=tuple(problems))
+    shape = len(space.problems), len(space.backends)
+    ratios, beyond = np.full(shape, np.nan), np.full(shape, np.nan)
+    purest = sorted(finite, key=lambda genome: len(set(space.choice(genome).tolist())))
+    for genome in purest:
+        problem, choice = space.problems[genome[0]], space.choice(genome)
+        backend = int(np.bincount(choice).argmax())
+        times = problem.time_ns * np.nan_to_num(ratios[genome[0]], nan=1.0)
+        whole, memory = Objective(replace(problem, time_ns=times)).point(choice)
+        own = times[choice == backend, backend].sum()
+        if own > 0 and np.isnan(ratios[genome[0], backend]):
+            left = finite[genome][0] - (whole - own)
+            ratios[genome[0], backend] = np.clip(left / own, 1 / _MOST, _MOST)
+        if (choice == backend).all():
+            beyond[genome[0], backend] = finite[genome][1] - memory
+    pairs = zip(space.problems, _filled(ratios), _filled(beyond), strict=True)
+    return replace(space, problems=tuple(_corrected(*pair) for pair in pairs))
+
+
+def _filled(found: np.ndarray) -> np.ndarray:
+    """(S, B) what is known at each setting, else the median over the others; NaN for neither."""
+    filled = found.copy()
+    for backend in np.flatnonzero(~np.isnan(found).all(0)):
+        column = found[:, backend]
+        filled[np.isnan(column), backend] = np.nanmedian(column)
+    return filled
+
+
+def _corrected(problem: Problem, ratios: np.ndarray, beyond: np.ndarray) -> Problem:
+    """A problem by (B,) ratios of times, and (B,) bytes that backends hold beyond what was told.
+
+    What all of them hold beyond it is part of what any placement needs; the rest is that backend's
+    own, and is counted once for every placement that uses it.
+    """
+    common = 0.0 if np.isnan(beyond).all() else float(np.nanmin(beyond))
+    return replace(
+        problem,
+        time_ns=problem.time_ns * np.nan_to_num(ratios, nan=1.0),
+        fixed_bytes=problem.fixed_bytes + np.nan_to_num(beyond - common, nan=0.0),
+        base_bytes=max(0.0, problem.base_bytes + common),
+    )

@@ -12,6 +12,7 @@ from time import perf_counter, perf_counter_ns
 
 import numpy as np
 
+from circlet.apart import Tell
 from circlet.comparison.networks import class_of
 from circlet.comparison.outputs import TOLERANCES, difference
 from circlet.comparison.ratios import interval
@@ -20,7 +21,7 @@ from circlet.formats import load
 from circlet.options import Options
 from circlet.pareto.settings import MEMORY, EvaluationSettings, options_of
 from circlet.placement.problem import Configuration, Measurement
-from circlet.profiling.phases import measure_phases
+from circlet.profiling.phases import TIMEOUT_S, measure_phases
 from circlet.profiling.profiler import random_inputs
 from circlet.runtime.adaptive import session_bytes
 from circlet.runtime.session import Session
@@ -44,23 +45,35 @@ def evaluate(
 
 
 def evaluate_together(
-    model: bytes | Path, configurations: Sequence[Configuration], settings: EvaluationSettings
+    model: bytes | Path,
+    configurations: Sequence[Configuration],
+    settings: EvaluationSettings,
+    tell: Tell = lambda number, limit_s: None,
 ) -> list[Measurement]:
     """Measure configurations side by side: in each round every one has its turn.
+
+    Args:
+        tell: Is called before each step with the number of the configuration that takes it, and
+            the seconds that it may take.
 
     Raises:
         InputError: The settings are not what they may be.
     """
     check_settings(settings)
-    opened = [_opened(model, configuration, settings) for configuration in configurations]
-    runnable = [trial for trial in opened if isinstance(trial, _Trial)]
+    opened: list[_Trial | Measurement] = []
+    for number, configuration in enumerate(configurations):
+        tell(number, settings.opening_s)
+        opened.append(_opened(model, configuration, settings))
+    runnable = [(n, trial) for n, trial in enumerate(opened) if isinstance(trial, _Trial)]
     for _ in range(settings.rounds):
-        for trial in runnable:
+        for number, trial in runnable:
+            tell(number, settings.timeout_s)
             trial.take_turn(settings.seconds)
-    return [
-        trial if isinstance(trial, Measurement) else _measured(model, trial, settings)
-        for trial in opened
-    ]
+    found = []
+    for number, each in enumerate(opened):
+        tell(number, 2 * TIMEOUT_S)
+        found.append(each if isinstance(each, Measurement) else _measured(model, each, settings))
+    return found
 
 
 def check_settings(settings: EvaluationSettings) -> None:
@@ -117,7 +130,7 @@ def _opened(
         for _ in range(settings.warmup):
             call()
     except CircletError as error:
-        return _failed(error)
+        return failed(error)
     return _Trial(configuration, options, session, call, apart.part / tolerated)
 
 
@@ -132,7 +145,7 @@ def _call(session: Session, inputs: list[np.ndarray], timeout: float) -> Callabl
 
 def _measured(model: bytes | Path, trial: _Trial, settings: EvaluationSettings) -> Measurement:
     if trial.failure is not None:
-        return _failed(trial.failure)
+        return failed(trial.failure)
     time = interval(trial.times_ns)
     planned = session_bytes(trial.session)
     rss = 0
@@ -140,7 +153,7 @@ def _measured(model: bytes | Path, trial: _Trial, settings: EvaluationSettings) 
         try:
             rss = process_bytes(model, trial.options, trial.configuration.setting.threads)
         except CircletError as error:
-            return _failed(error)
+            return failed(error)
     return Measurement(
         time.middle,
         float(rss or planned),
@@ -209,7 +222,8 @@ def _tolerance(kept: _Kept, settings: EvaluationSettings) -> float:
     return TOLERANCES["hybrid" if is_rounded else _class_of(kept)]
 
 
-def _failed(error: CircletError) -> Measurement:
+def failed(error: CircletError) -> Measurement:
+    """The measurement of a configuration that gave no answer."""
     parts = filter(None, (error.what, error.where, error.why))
     return _failure(": ".join(parts), error.code)
 

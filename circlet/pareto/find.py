@@ -16,14 +16,17 @@ from time import perf_counter
 
 import numpy as np
 
+from circlet.apart import Apart
 from circlet.costs.model import open_costs
+from circlet.costs.steps import Steps, carried_out
 from circlet.costs.study import DEFAULT_EFFORT, Effort, measure
 from circlet.costs.whole import Network
 from circlet.errors import BackendError, InputError
 from circlet.options import DEFAULT_OPTIONS, EXECUTORS, Options
+from circlet.pareto.apart import Measuring
 from circlet.pareto.build import Level, problems_of
-from circlet.pareto.calibrate import with_fixed_bytes
-from circlet.pareto.evaluate import check_settings, evaluate, evaluate_together
+from circlet.pareto.calibrate import calibrated
+from circlet.pareto.evaluate import check_settings
 from circlet.pareto.front import FrontPoint, ParetoFront, front_of, volume
 from circlet.pareto.journal import Journal
 from circlet.pareto.settings import DEFAULT_EVALUATION, EvaluationSettings
@@ -65,7 +68,7 @@ class SearchRequest:
     model: bytes | Path
     settings: EvaluationSettings = DEFAULT_EVALUATION
     threads: tuple[int, ...] = (1,)
-    levels: tuple[str, ...] = ("O2",)
+    levels: tuple[str, ...] = ("O2", "Os")
     executors: tuple[str, ...] = ("linear",)
     search: str = "auto"
     evaluations: int = 60
@@ -86,8 +89,12 @@ class SearchRequest:
         ]
 
 
-def find_front(request: SearchRequest, evaluator: Evaluate = evaluate) -> ParetoFront:
+def find_front(request: SearchRequest, evaluator: Evaluate | None = None) -> ParetoFront:
     """Search, measure, and check what was found.
+
+    Args:
+        evaluator: What measures a configuration; by default a process of its own does, and checks
+            the front at the end.
 
     Raises:
         InputError: The request is not one that can be carried out.
@@ -95,8 +102,9 @@ def find_front(request: SearchRequest, evaluator: Evaluate = evaluate) -> Pareto
         CircletError: The network cannot be read, or no backend takes some of it.
     """
     _check(request)
-    space = space_of(request)
-    return _Search(request, space, evaluator).front()
+    with Apart() as apart:
+        space = space_of(request, apart)
+        return _Search(request, space, evaluator or Measuring(apart)).front()
 
 
 def _check(request: SearchRequest) -> None:
@@ -120,22 +128,37 @@ def _check(request: SearchRequest) -> None:
         raise InputError("there is nothing to search", where="evaluations", fix=fix)
 
 
-def space_of(request: SearchRequest) -> Space:
+def space_of(request: SearchRequest, apart: Apart) -> Space:
     """The search space of a request; what is not known of operators' costs is measured first.
+
+    Args:
+        apart: The process that backends are asked in and operators measured.
 
     Raises:
         CircletError: As `find_front`.
     """
+    found: Space = carried_out(apart, _space, request, limit_s=request.effort.limit_s)
+    return found
+
+
+def _space(steps: Steps, request: SearchRequest) -> Space:
     options = request.settings.options
     levels: list[Level] = []
     with ExitStack() as opened:
         for name in dict.fromkeys(request.levels):
-            costs = opened.enter_context(open_costs(options._replace(level=name)))
+            costs = opened.enter_context(open_costs(options._replace(level=name), steps=steps))
             network = Network.read(request.model, costs, options.backends)
             measure(costs, network, options.backends, request.threads, request.effort)
             levels.append(Level(name, network.ops, costs))
         problems = problems_of(levels, options.backends, request.choices)
     return Space.of(problems, request.by)
+
+
+def offline_front(space: Space) -> tuple[list[Genome], bool]:
+    """The model's front, evenly thinned out to what is measured of it, and whether it is exact."""
+    front, is_exact = model_front(space, USUAL_EFFORT)
+    places = np.linspace(0, len(front) - 1, min(len(front), _MOST_VERIFIED)).round()
+    return [front[int(place)] for place in np.unique(places)], is_exact
 
 
 @dataclass
@@ -162,10 +185,11 @@ class _Search:
         budget = max(0, request.evaluations - len(singles))
         self._measure(singles)
         known = {genome: self._point(genome) for genome in singles}
-        self.space = with_fixed_bytes(self.space, known)
+        self.space = calibrated(self.space, known)
         self._predict(singles)
         if request.mode == "offline":
-            self._measure(self._model_front()[: min(budget, _MOST_VERIFIED)])
+            front, self.exact = offline_front(self.space)
+            self._measure(front[:budget])
         else:
             steps = strategy(request.search, self.space, request.seed)
             search(self.space, steps, self._measure, budget, known)
@@ -194,11 +218,6 @@ class _Search:
         rest = [genome for genome in fast if genome not in first.values()]
         most = max(len(first), self.request.evaluations // 2)
         return [*first.values(), *rest][:most]
-
-    def _model_front(self) -> list[Genome]:
-        front, self.exact = model_front(self.space, USUAL_EFFORT)
-        places = np.linspace(0, len(front) - 1, min(len(front), _MOST_VERIFIED)).round()
-        return [front[int(place)] for place in np.unique(places)]
 
     def _point(self, genome: Genome) -> Point:
         return self.measured[self.space.configuration(genome)].point
@@ -236,10 +255,10 @@ class _Search:
         alone.sort(key=lambda c: self.measured[c].time_ns)
         chosen = [point.configuration for point in front[:_CONFIRMED]]
         wanted = list(dict.fromkeys([*alone[: len(self.space.backends)], *chosen]))
-        if len(wanted) < 2 or self.evaluator is not evaluate:
+        if len(wanted) < 2 or not isinstance(self.evaluator, Measuring):
             return
         settings = self.request.settings._replace(memory="planned")
-        again = evaluate_together(self.request.model, wanted, settings)
+        again = self.evaluator.together(self.request.model, wanted, settings)
         for configuration, new in zip(wanted, again, strict=True):
             old = self.measured[configuration]
             if new.is_valid:

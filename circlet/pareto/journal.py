@@ -113,4 +113,5 @@ def configuration_of(entry: Mapping[str, object]) -> Configuration:
         raise TypeError("a configuration is a placement and a setting")
     if not all(isinstance(text, str) for text in (*placement, *placement.values())):
         raise TypeError("a placement is a table of names")
-    return Configuration(placement, Setting(**setting))
+    chosen = {name: value for name, value in setting.items() if value != ""}  # "" is no choice
+    return Configuration(placement, Setting(**chosen))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from circlet.apart import Apart
 from circlet.errors import InputError
 from circlet.json_files import read_json
 from circlet.pareto.find import SearchRequest, space_of
@@ -102,7 +103,8 @@ def read_one(path: Path, request: SearchRequest) -> ParetoFront:
     """
     fix = "give a file that ONE's pareto_profiler or circlet pareto --one wrote"
     keys, rows = read_json(path, "solutions", _keys_and_rows, fix)
-    problem = space_of(request).problems[0]
+    with Apart() as apart:
+        problem = space_of(request, apart).problems[0]
     symbols = _symbols(keys, problem, path)
     points = []
     for time, memory, number in rows:

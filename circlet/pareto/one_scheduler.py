@@ -10,9 +10,11 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from circlet.apart import Apart
 from circlet.costs.exchange import exported, import_times
 from circlet.costs.exec_time import ExecTime
 from circlet.costs.model import Costs, open_costs
+from circlet.costs.steps import Steps, carried_out
 from circlet.costs.study import DEFAULT_EFFORT, Effort, measure
 from circlet.costs.whole import Network
 from circlet.errors import InputError
@@ -49,18 +51,33 @@ def scheduled(
         CircletError: The network cannot be read, or no backend takes some of it.
     """
     path = (folder or Path()) / TIMES
-    asked = options
-    options = options._replace(backend_of=(), backend_of_source=(), strict=False)
-    with open_costs(options) as costs:
+    given = options._replace(backend_of=(), backend_of_source=(), strict=False)
+    with Apart() as apart:
+        placement: dict[str, str] = carried_out(
+            apart, _scheduled, model, given, threads, measures, path, effort, limit_s=effort.limit_s
+        )
+    rules = (*options.backend_of, *rules_of(placement))
+    return options._replace(backend_of=rules)
+
+
+def _scheduled(
+    steps: Steps,
+    model: bytes | Path,
+    options: Options,
+    threads: int,
+    measures: bool,
+    path: Path,
+    effort: Effort,
+) -> dict[str, str]:
+    """A backend for each source operator; in a process of its own, as backends are asked."""
+    with open_costs(options, steps=steps) as costs:
         if path.exists():
             import_times(costs, ExecTime.read(path), threads)
         network = Network.read(model, costs, options.backends)
         if measures:
             measure(costs, network, options.backends, (threads,), effort)
             exported(costs, options.backends, threads).write(path)
-        placement = _placement(costs, network, options, threads)
-    rules = (*asked.backend_of, *rules_of(placement))
-    return asked._replace(backend_of=rules)
+        return _placement(costs, network, options, threads)
 
 
 def _placement(costs: Costs, network: Network, options: Options, threads: int) -> dict[str, str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from circlet.errors import InputError
 from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.placement.file import rules_of
-from circlet.placement.problem import Configuration, Setting
+from circlet.placement.problem import Configuration
 from circlet.struct import Struct
 
 MEMORY = ("process", "planned")
@@ -26,6 +25,8 @@ class EvaluationSettings(Struct):
         tolerance: The largest difference of outputs, in parts of their range; None for what
             `circlet.comparison.outputs` allows for the network's class.
         timeout_s: How long one run may take, in seconds.
+        opening_s: How long nothing may be heard of a configuration that is compiled, opened and
+            compared with the reference, in seconds.
     """
 
     options: Options = DEFAULT_OPTIONS
@@ -36,25 +37,13 @@ class EvaluationSettings(Struct):
     reference: tuple[str, ...] = ("reference",)
     tolerance: float | None = None
     timeout_s: float = 60.0
+    opening_s: float = 600.0
 
 
 DEFAULT_EVALUATION = EvaluationSettings()
 
 
 def options_of(configuration: Configuration, base: Options) -> Options:
-    """The options of a session that runs a configuration.
-
-    Raises:
-        InputError: There is no such choice.
-    """
-    setting, usual = configuration.setting, Setting()
-    changes: dict[str, object] = {"level": setting.level}
-    for name in ("memory_planner", "executor"):
-        value = getattr(setting, name)
-        if name in Options._fields:
-            changes[name] = value
-        elif value != getattr(usual, name):
-            what = "sessions have no such choice"
-            raise InputError(what, where=name, why=repr(value), fix="leave it out")
-    rules = rules_of(configuration.placement)
-    return base._replace(backend_of=rules, **changes)
+    """The options of a session that runs a configuration."""
+    setting, rules = configuration.setting, rules_of(configuration.placement)
+    return base._replace(backend_of=rules, level=setting.level, executor=setting.executor)

@@ -58,14 +58,12 @@ class Setting(Struct):
 
     Attributes:
         threads: Threads of a run.
-        level: Optimisation level.
-        memory_planner: How memory is planned; "" for the usual way.
+        level: Optimisation level: "Os" takes less memory, and some time for it.
         executor: In which order partitions run.
     """
 
     threads: int = 1
     level: str = "O2"
-    memory_planner: str = ""
     executor: str = "linear"
 
 

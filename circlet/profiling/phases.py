@@ -15,7 +15,7 @@ from circlet.options import Options
 
 _WORKER = Path(__file__).with_name("phases_worker.py")
 _PACKAGE = Path(__file__).parents[2]
-_TIMEOUT_S = 600.0
+TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ def measure_phases(
             input=json.dumps(request),
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT_S,
+            timeout=TIMEOUT_S,
             env=environment,
         )
     except subprocess.TimeoutExpired as error:
-        raise _failed(model, f"it took more than {_TIMEOUT_S:.0f} s") from error
+        raise _failed(model, f"it took more than {TIMEOUT_S:.0f} s") from error
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         raise _failed(model, lines[-1] if lines else f"it ended with status {done.returncode}")

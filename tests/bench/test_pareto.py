@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench import pareto_table
-from bench.pareto import main, replay
+from bench.pareto import main, offline, replay
 from bench.pareto_table import names_in, read, record
 from circlet.options import Options
 from circlet.pareto.find import SearchRequest
@@ -43,7 +43,7 @@ class Bench:
 @pytest.fixture(autouse=True)
 def space(monkeypatch: pytest.MonkeyPatch) -> Space:
     found = Space.of([PROBLEM])
-    monkeypatch.setattr(pareto_table, "space_of", lambda request: found)
+    monkeypatch.setattr(pareto_table, "space_of", lambda *request: found)
     return found
 
 
@@ -75,3 +75,17 @@ def test_replays_measure_nothing_and_repeat_themselves(
     capsys.readouterr()
     main(["replay", "--folder", str(tmp_path), "--search", "auto", "--seeds", "1"])
     assert "100.00 %" in capsys.readouterr().out
+
+
+def test_the_front_of_a_model_that_is_right_but_for_a_backend_is_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = record(REQUEST, "net", tmp_path, Bench())
+    right = offline(table)
+    assert (right.share, right.predicted, right.uncorrected) == pytest.approx((1.0, 1.0, 1.0))
+    wrong = replace(PROBLEM, time_ns=PROBLEM.time_ns * np.array([0.5, 0.6, 0.4]))
+    found = offline(replace(table, space=Space.of([wrong])))
+    assert (found.share, found.predicted) == pytest.approx((1.0, 1.0))
+    assert found.uncorrected > 1.05 and found.measured < found.size
+    main(["offline", "--folder", str(tmp_path)])
+    assert "100.00 % of the best" in capsys.readouterr().out

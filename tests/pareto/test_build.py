@@ -55,10 +55,11 @@ def test_costs_add_up_as_worked_out_by_hand() -> None:
     problem = problem_of(branches())
     names = [group.sources[0] for group in problem.groups]
     choice = np.zeros(6, np.int64)
-    assert Objective(problem).point(choice) == (6 * 1000 + 10, 3 * 256 + 600)
+    caller = 2 * 256  # bytes of the input and of the output
+    assert Objective(problem).point(choice) == (6 * 1000 + 10 + caller, 3 * 256 + 600)
     choice[names.index("left")] = 1  # stem, the right branch and the rest stay: two partitions more
     time, memory = Objective(problem).point(choice)
-    assert time == 5 * 1000 + 100 + 2 * 256 + 3 * 10
+    assert time == 5 * 1000 + 100 + 2 * 256 + 3 * 10 + caller
     assert memory == 3 * 256 + 600 + 2 * 256
 
 
@@ -113,7 +114,9 @@ def test_groups_are_the_same_at_all_levels_and_sources_stay_together() -> None:
 
 
 def test_threads_make_problems_of_their_own() -> None:
-    level = Level("O0", ops_at(branches()), TableCosts(dict.fromkeys(BACKENDS, 1000.0)))
+    level = Level(
+        "O0", ops_at(branches()), TableCosts(dict.fromkeys(BACKENDS, 1000.0), byte_ns=0.0)
+    )
     settings = [Setting(1, "O0"), Setting(2, "O0")]
     one, two = problems_of([level], BACKENDS, settings)
     assert (one.time_ns == 2 * two.time_ns).all() and one.groups == two.groups

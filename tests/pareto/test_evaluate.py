@@ -66,9 +66,6 @@ def test_memory_is_that_of_a_fresh_process(tmp_path: Path) -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(InputError, match="nothing can be measured so"):
         evaluate(branches(), placed("reference"), QUICK._replace(rounds=0))
-    strange = Configuration({}, Setting(memory_planner="by hand"))
-    found = evaluate(branches(), strange, QUICK)
-    assert found.code == "E-INPUT" and "memory_planner" in found.error
 
 
 def test_a_configuration_says_what_a_session_is_asked_for() -> None:

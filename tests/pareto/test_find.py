@@ -19,7 +19,7 @@ from circlet.commands.pareto import ParetoRequest, pareto
 from circlet.errors import BackendError, FileError, InputError
 from circlet.options import Options
 from circlet.pareto import find
-from circlet.pareto.calibrate import with_fixed_bytes
+from circlet.pareto.calibrate import calibrated
 from circlet.pareto.find import SearchRequest, find_front
 from circlet.pareto.front import as_dict, read_front, write_front
 from circlet.pareto.journal import Journal
@@ -45,8 +45,8 @@ REQUEST = SearchRequest(branches(), SETTINGS, evaluations=40)
 @pytest.fixture(autouse=True)
 def space(monkeypatch: pytest.MonkeyPatch) -> Space:
     found = Space.of([PROBLEM])
-    monkeypatch.setattr(find, "space_of", lambda request: found)
-    monkeypatch.setattr("circlet.pareto.one_files.space_of", lambda request: found)
+    monkeypatch.setattr(find, "space_of", lambda *request: found)
+    monkeypatch.setattr("circlet.pareto.one_files.space_of", lambda *request: found)
     return found
 
 
@@ -259,11 +259,32 @@ def test_what_backends_hold_is_learnt_from_each_by_itself() -> None:
     model = Space.of([replace(problem, fixed_bytes=np.zeros(3))])
     alone = [(0, *[backend] * 6) for backend in range(3)]
     points = [(float(t), float(m)) for t, m in real.predicted(alone)]
-    learnt = with_fixed_bytes(model, dict(zip(alone, points, strict=True)))
+    learnt = calibrated(model, dict(zip(alone, points, strict=True)))
     others = [*alone, (0, 0, 1, 0, 1, 1, 0), (0, 0, 1, 2, 0, 1, 2)]
     np.testing.assert_allclose(learnt.predicted(others)[:, 1], real.predicted(others)[:, 1])
     failed = dict.fromkeys(alone, (math.inf, math.inf))
-    assert with_fixed_bytes(model, failed) is model
+    assert calibrated(model, failed) is model
+
+
+def test_each_setting_is_set_right_by_the_backends_that_were_measured_at_it() -> None:
+    usual, small = random_problem(7, 6, 3, "residual"), random_problem(7, 6, 3, "residual")
+    small = replace(small, setting=usual.setting._replace(level="Os"))
+    slow = np.array([2.0, 1.0, 1.5])
+    real = Space.of(
+        [
+            replace(usual, time_ns=usual.time_ns * slow),
+            replace(small, time_ns=small.time_ns * slow, base_bytes=small.base_bytes + 5000.0),
+        ]
+    )
+    alone = [(setting, *[backend] * 6) for setting in range(2) for backend in range(3)]
+    points = [(float(t), float(m)) for t, m in real.predicted(alone)]
+    measured = dict(zip(alone, points, strict=True))
+    measured.pop((1, 2, 2, 2, 2, 2, 2))  # its time is told by the other setting
+    learnt = calibrated(Space.of([usual, small]), measured)
+    others = [*alone, (0, 0, 1, 0, 1, 1, 0), (1, 0, 1, 2, 0, 1, 2)]
+    np.testing.assert_allclose(learnt.predicted(others)[:, 0], real.predicted(others)[:, 0])
+    small_ones = [genome for genome in others if genome[0] == 1 and 2 not in genome[1:]]
+    np.testing.assert_allclose(learnt.predicted(small_ones)[:, 1], real.predicted(small_ones)[:, 1])
 
 
 def test_an_executor_that_is_none_is_refused_before_anything_is_measured(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from contextlib import suppress
 from circlet.backends.cpu.c_compiler import missing_compiler
 from circlet.errors import CompileError, CompilerMissingError
 from circlet.forking import close_here, keep_from_children, undivided
+from circlet.leash import end_with_pipe
 
 TIMEOUT_S = 300
 _NO_ROOM = (errno.EAGAIN, errno.ENOMEM)
@@ -96,20 +96,14 @@ def _started(
                 errors="replace",
                 process_group=0,
             )
-            _leash(end, process.pid)
+            with suppress(ProcessLookupError):  # somebody ended it
+                end_with_pipe(end, -process.pid)
         except OSError as error:
             close_here(leash)
             raise _not_started(command[0], error) from error
         finally:
             os.close(end)
     return process, leash
-
-
-def _leash(end: int, group: int) -> None:
-    with suppress(ProcessLookupError):  # somebody ended it
-        fcntl.fcntl(end, fcntl.F_SETOWN, -group)
-        fcntl.fcntl(end, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(end, fcntl.F_SETFL, os.O_ASYNC)
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
