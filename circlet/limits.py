@@ -31,7 +31,8 @@ class Limits(Struct):
             another backend.
         call_depth: Nesting of graphs by IF, WHILE, CALL and the like.
         run_work: Elementary operations of one run, as the records of operators count them:
-            multiply-accumulates, comparisons, bytes moved.
+            multiply-accumulates, comparisons, bytes moved. What depends on no input is done once
+            for all runs, and may be as many.
         run_work_per_file_byte: What each byte of the file allows besides.
         loop_turns: Turns of all loops of one run.
         run_seconds: Wall time of one run; None for no bound.

@@ -65,6 +65,8 @@ def why(facts: Facts) -> str:
         return "it needs no kernel: folded away, or a view of what another operator made"
     if facts.refusal:
         return f"a fallback: it runs in numpy, as {facts.refusal}"
+    if not us:
+        return "no time of its own: it depends on no input, and was computed before the first run"
     calls_us = sum(piece.us / piece.share for piece in facts.pieces if piece.share)
     if calls_us < SHORT_US:
         return (

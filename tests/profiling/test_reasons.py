@@ -50,6 +50,11 @@ def test_the_first_rule_that_holds_is_the_reason(pieces: list[Piece], sentence: 
     assert why(Facts(pieces, machine=MACHINE)).startswith(sentence)
 
 
+def test_what_ran_once_is_told_from_what_is_short() -> None:
+    assert "depends on no input" in why(Facts([piece(0)], machine=MACHINE))
+    assert "a small shape" in why(Facts([piece(0.01)], machine=MACHINE))
+
+
 def test_a_fallback_says_who_refused() -> None:
     assert "a fallback" in why(Facts([piece(10)], "strings have no fixed size", MACHINE))
 

@@ -13,6 +13,7 @@ from circlet.ops.build import builder
 from circlet.ops.work import check_work, work_of, work_of_graph
 from tests.windows import conv2d_attrs
 
+SHAPES = {"columns": (64, 1), "rows": (1, 64)}
 each_backend = pytest.mark.parametrize("backend", ["cpu", "reference"])
 
 
@@ -40,6 +41,17 @@ def test_many_operators_count_together() -> None:
     check_work(graph, 10 * each)
     with pytest.raises(LimitError, match="conv0"):
         check_work(graph, 10 * each - 1)
+
+
+def test_what_depends_on_no_input_counts_apart() -> None:
+    b = builder()
+    ends = [b.constant(name, np.ones(shape, np.float32)) for name, shape in SHAPES.items()]
+    made = b.op("MUL", ends, name="made")
+    graph = b.output(b.op("ADD", [b.input("x", DType.FLOAT32, (64, 64)), made])).build()
+    once, each = map(work_of, graph.ops)
+    check_work(graph, max(once, each))
+    with pytest.raises(LimitError, match="more work"):
+        check_work(graph, max(once, each) - 1)
 
 
 def test_a_larger_file_may_ask_for_more() -> None:

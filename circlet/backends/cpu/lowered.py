@@ -23,11 +23,12 @@ from circlet.backends.cpu.lowering import (
     Ref,
     TensorRef,
 )
-from circlet.backends.cpu.once import lasting, once_first
+from circlet.backends.cpu.once import once_first
 from circlet.backends.cpu.reuse_index import KernelLocation, ReuseIndex, kernel_key
 from circlet.backends.cpu.storage import Buffer, Storage
 from circlet.backends.cpu.tuning.knobs import Knob, KnobSettings
 from circlet.ir import Op, Tensor
+from circlet.ops.lasting import lasting
 from circlet.ops.operands import is_reshape
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target

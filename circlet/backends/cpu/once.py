@@ -1,13 +1,13 @@
 """What of a partition depends on nothing that a run is given: it runs once, before the first run.
 
-Ops are looked at before they are lowered, so that storage and lowerings know what will last; steps
-are, when they are there: those that pack what lasts run once as well, whoever's they are.
+`circlet.ops.lasting` tells storage and lowerings which tensors will last. Steps are looked at when
+they are there: those that pack what lasts run once as well, whoever's they are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from circlet.backends.cpu.control import Goto, Label
@@ -18,25 +18,6 @@ from circlet.ops import is_pure
 
 Step = KernelCall | Goto
 BufferOf = Callable[[Tensor], Buffer]
-
-
-def lasting(ops: Iterable[Op], inside: Collection[Op]) -> set[Tensor]:
-    """Tensors that pure ops outside of control flow make of constants alone.
-
-    Args:
-        ops: In order of execution.
-        inside: Ops inside of control flow.
-    """
-    found: set[Tensor] = set()
-    for op in ops:
-        given = all(t is None or t.is_constant or t in found for t in op.inputs)
-        if given and op not in inside and is_pure(op) and not _has_variable(op):
-            found.update(op.outputs)
-    return found
-
-
-def _has_variable(op: Op) -> bool:
-    return any(tensor is not None and tensor.is_variable for tensor in (*op.inputs, *op.outputs))
 
 
 class Ordered(NamedTuple):

@@ -13,13 +13,13 @@ import pytest
 from circlet.backends.cpu.abi import Operand, PlanBuilder, Space
 from circlet.backends.cpu.compile import LoweredPartition, compile_partition
 from circlet.backends.cpu.executable import Binding, Executable
-from circlet.backends.cpu.once import lasting
 from circlet.backends.cpu.toolchain import UnitSource, compile_units
 from circlet.errors import BackendError, DeadlineError, LimitError
 from circlet.ir import DType, Graph, Tensor
 from circlet.ir.builder import Builder
 from circlet.limits import MemoryBudget
 from circlet.ops.build import builder
+from circlet.ops.lasting import lasting
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.plan.partition import Partition, partition
 from circlet.target.targets import native_target
