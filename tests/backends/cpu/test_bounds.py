@@ -17,6 +17,7 @@ from tests.backends.cpu.bound_nets import (
     ROWS,
     Net,
     branches,
+    compressed,
     detections,
     movements,
     numbers,
@@ -31,6 +32,7 @@ KINDS: tuple[Callable[[Net], list[Tensor]], ...] = (
     numbers,
     detections,
     branches,
+    compressed,
 )
 
 
