@@ -10,6 +10,7 @@ from circlet.ir import Graph, Op
 from circlet.ops import find
 from circlet.ops.gather import gather_axes
 from circlet.ops.layout import concatenation_axis, permutation
+from circlet.ops.onnx.record import attributes, axis_of
 from circlet.ops.operands import known_ints, operand
 from circlet.ops.reduce import ReducerAttrs, constant_axes
 from circlet.ops.shape import reshape_target, squeezed_axes
@@ -313,6 +314,21 @@ def _suppressed(op: Op, table: SizeTable) -> list[Numbers | None]:
     return [(Size(batches * classes * each), 3)]
 
 
+def compressed_axis(op: Op) -> int | None:
+    """The axis whose places a Compress chooses among, from the front; None for all elements."""
+    axis = attributes(op).get("axis")
+    return None if axis is None else axis_of(axis, len(operand(op, 0).shape))
+
+
+def _compressed(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """At most as many places as there are flags."""
+    sizes, flags, axis = table.of(operand(op, 0)), table.of(operand(op, 1)), compressed_axis(op)
+    if sizes is None or flags is None:
+        return _NOTHING
+    chosen = Size(most_of(flags[0]))
+    return [(chosen,) if axis is None else (*sizes[:axis], chosen, *sizes[axis + 1 :])]
+
+
 def _top_k(op: Op, table: SizeTable) -> list[Numbers | None]:
     sizes, kept = table.of(operand(op, 0)), table.elements(op.input(1))
     if sizes is None or kept is None or len(kept) != 1 or not sizes:
@@ -373,6 +389,7 @@ _RULES: dict[str, Rule] = {
     "SLICE": _slice,
     "WHERE": _where,
     "CUSTOM:onnx.NonMaxSuppression": _suppressed,
+    "CUSTOM:onnx.Compress": _compressed,
     "CUSTOM:onnx.TopK": _top_k,
     "TOPK_V2": _top_k,
 }

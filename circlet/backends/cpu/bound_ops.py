@@ -24,15 +24,17 @@ from circlet.ops.bounded import (
     TailAttrs,
     count_tensor,
 )
+from circlet.ops.gather import GatherAttrs
 from circlet.ops.layout import concatenation_axis
 from circlet.ops.onnx.record import attributes
+from circlet.ops.opdef import NoAttrs
 from circlet.ops.operands import operand
 from circlet.ops.quantize import CastAttrs
 from circlet.ops.reduce import constant_axes
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.split import split_parts, unpack_axis
 from circlet.ops.strided_slice import StridedSliceAttrs
-from circlet.plan.size_rules import is_pointwise, strided_parts
+from circlet.plan.size_rules import compressed_axis, is_pointwise, strided_parts
 from circlet.plan.sizes import Numbers, Size, bounds_of, is_open, most_of
 
 Bind = Callable[[Op, Bounds], None]
@@ -222,6 +224,30 @@ def _bind_found(
         bounds.find(size, found)
 
 
+def _bind_compress(op: Op, bounds: Bounds) -> None:
+    """The places of the flags that are set, and a GATHER of them."""
+    data, flags, axis = operand(op, 0), operand(op, 1), compressed_axis(op)
+    sizes, wanted = bounds.sizes(data), bounds.sizes(flags)
+    whole = prod(map(most_of, sizes)) if axis is None else sizes[axis]
+    if is_open(wanted) or isinstance(whole, Size) or (axis is None and is_open(sizes)):
+        raise NotBoundError("how many places it chooses among depends on the data of a run")
+    if most_of(wanted[0]) > whole:
+        raise NotBoundError("it has more flags than there are places")
+    (size,) = [s for s in bounds.sizes(op.outputs[0]) if s not in sizes]
+    room, found = most_of(size), count_tensor(f"{op.name} (size)")
+    rows, places = (Tensor(op.name, DType.INT64, shape) for shape in ((room, 1), (room,)))
+    bounds.add(op, WHERE, [flags, None], NoAttrs(), [rows, found])
+    bounds.find(size, found)
+    bounds.add(op, "RESHAPE", [rows], ReshapeAttrs((room,)), [places])
+    given = bounds.tensor(data)
+    if axis is None and len(sizes) != 1:
+        flat = Tensor(data.name, data.dtype, (whole,), data.quant)
+        bounds.add(op, "RESHAPE", [given], ReshapeAttrs((whole,)), [flat])
+        given = flat
+    result = bounds.tensor(op.outputs[0])
+    bounds.add(op, "GATHER", [given, places], GatherAttrs(axis or 0), [result])
+
+
 def _bind_suppression(op: Op, bounds: Bounds) -> None:
     boxes, scores = (bounds.sizes(operand(op, index)) for index in (0, 1))
     if boxes[1] != scores[2] or is_open(boxes[:1] + scores[:2]):
@@ -268,6 +294,7 @@ _KINDS: dict[str, Bind] = {
     **dict.fromkeys((*_NEUTRAL, "MEAN"), _bind_reduction),
     "WHERE": _bind_where,
     SUPPRESSED: _bind_suppression,
+    "CUSTOM:onnx.Compress": _bind_compress,
     "CUSTOM:onnx.TopK": _bind_top_k,
     "TOPK_V2": _bind_top_k,
 }

@@ -118,6 +118,20 @@ def movements(net: Net) -> list[Tensor]:
     ]
 
 
+def compressed(net: Net) -> list[Tensor]:
+    """ONNX's Compress along each axis, and over all elements."""
+    made = []
+    for flags, sizes, axis in (
+        (net.flags, (None, 4), (("axis", 0),)),
+        (net.sliced(net.flags, [5], [8]), (ROWS, None), (("axis", -1),)),
+        (net.flags, (None,), ()),
+    ):
+        made.append(Tensor("compressed", DType.FLOAT32, sizes))
+        attrs, given = OnnxAttrs(axis, 11), [net.table, flags]
+        net.b.op_many("CUSTOM", given, made[-1:], attrs, custom_code="onnx.Compress")
+    return [*made, net.b.op("NEG", [made[1]])]
+
+
 def numbers(net: Net) -> list[Tensor]:
     """What computes with rows that a run counts, and with their count."""
     b, rows = net.b, net.rows

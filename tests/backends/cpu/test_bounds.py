@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from circlet.errors import LimitError
-from circlet.ir import Model, Tensor
+from circlet.ir import DType, Model, Tensor
 from circlet.ir.regions import reachable
 from circlet.limits import DEFAULT_LIMITS
+from circlet.ops.build import builder
 from circlet.runtime.session import Session
 from tests.backends.cpu.bound_nets import (
     ROWS,
     Net,
     branches,
+    compressed,
     detections,
     movements,
     numbers,
@@ -31,6 +33,7 @@ KINDS: tuple[Callable[[Net], list[Tensor]], ...] = (
     numbers,
     detections,
     branches,
+    compressed,
 )
 
 
@@ -96,6 +99,20 @@ def test_results_are_the_same_bits_for_any_number_of_threads() -> None:
         inputs = given(chosen)
         for first, second in zip(one.run(inputs).values(), many.run(inputs).values(), strict=True):
             assert first.tobytes() == second.tobytes()
+
+
+def test_inputs_of_other_sizes_have_other_bounds() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (None,))
+    zero = b.constant("zero", np.float32(0))
+    flags = b.op("GREATER", [x, zero], name="flags", dtype=DType.BOOL)
+    found = b.op("WHERE", [flags], name="found", dtype=DType.INT64)
+    session = Session(b.output(b.op("ADD", [found, found], name="twice")).model(), threads=1)
+    for size in (6, 40, 1, 6, 40):
+        values = np.random.default_rng(size).normal(size=size).astype(np.float32)
+        wanted = 2 * np.flatnonzero(values > 0)[:, None]
+        np.testing.assert_array_equal(session.run([values])["twice"], wanted)
+    assert {row["backend"] for row in session.placement} == {"cpu"}
 
 
 @pytest.mark.parametrize("middle", ["REDUCE_MAX|SUM|SOFTMAX|NEG", "GATHER|CONCATENATION|SHAPE"])

@@ -101,14 +101,20 @@ CIRCLET_INLINE void suppression_keep(float *const *kept, int64_t count, const fl
     kept[4][count] = (box[2] - box[0]) * (box[3] - box[1]);
 }
 
-/* The boxes of one class whose score is above the bar, where there is one. */
+/* The boxes of one class whose score is above the bar, where there is one. Most vectors of scores
+ * have none. */
 CIRCLET_INLINE int64_t suppression_candidates(suppression_list list, const float *scores,
                                               int64_t boxes, const float *bar) {
     int64_t count = 0;
-    for (int64_t i = 0; i < boxes; i++) {
-        list.key[count] = suppression_key(scores[i]);
-        list.box[count] = (int32_t)i;
-        count += !bar || scores[i] > *bar;
+    for (int64_t first = 0; first < boxes; first += CIRCLET_LANES) {
+        int64_t last = s_min_i64(first + CIRCLET_LANES, boxes);
+        int is_whole = first + CIRCLET_LANES <= boxes;
+        if (bar && is_whole && v_all(~(vi)(v_load(scores + first) > v_splat(*bar)))) continue;
+        for (int64_t i = first; i < last; i++) {
+            list.key[count] = suppression_key(scores[i]);
+            list.box[count] = (int32_t)i;
+            count += !bar || scores[i] > *bar;
+        }
     }
     return count;
 }
