@@ -16,10 +16,9 @@ from circlet.ops.opdef import get
 from circlet.ops.parts import elementwise
 from circlet.ops.state import initial_value, split_results, variables
 from circlet.ops.strings import unpack_strings
-from circlet.ops.work import work_at
+from circlet.ops.work import FAILURES, work_at
 
 # What a record's `evaluate` may raise of operands that its operator is not defined for.
-FAILURES = (ValueError, LookupError, TypeError, ArithmeticError)
 
 
 def evaluate_graph(

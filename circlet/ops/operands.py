@@ -17,6 +17,9 @@ from circlet.ops.view import whole_view
 # A scale and its reciprocal are float32 numbers well inside the range.
 _SMALLEST_SCALE, _LARGEST_SCALE = 2.0**-70, 2.0**121  # a byte of -3.4e38 masks attention
 
+MOST_DIMENSIONS = 64
+"""Of an array, as numpy has them."""
+
 QUANTISED = frozenset({DType.INT8, DType.UINT8, DType.INT16})
 
 
@@ -34,6 +37,32 @@ def known_ints(tensor: Tensor | None) -> tuple[int, ...] | None:
     if tensor is None or tensor.data is None or not tensor.dtype.is_integer:
         return None
     return tuple(int(value) for value in np.asarray(tensor.data).reshape(-1))
+
+
+def listed_count(op: Op, index: int) -> int | None:
+    """How many sizes or axes an operand lists; None where that is open.
+
+    Raises:
+        GraphError: They are more than an array has dimensions: none may be made of so many.
+    """
+    shape = operand(op, index).shape
+    count = shape[0] if len(shape) == 1 else None
+    if count is not None and count > MOST_DIMENSIONS:
+        why = f"{count}, the most are {MOST_DIMENSIONS}"
+        raise GraphError("more sizes are listed than arrays have", where=op.name, why=why)
+    return count
+
+
+def listed_sizes(op: Op, index: int) -> Shape | None:
+    """The sizes that an operand lists, or as many open ones; None where their number is open.
+
+    Raises:
+        GraphError: As `listed_count`.
+    """
+    known, count = known_ints(op.input(index)), listed_count(op, index)
+    if known is not None:
+        return known
+    return None if count is None else (None,) * count
 
 
 def data_inputs(op: Op) -> list[Tensor]:

@@ -17,6 +17,7 @@ from circlet.ops.operands import (
     holds_only,
     infer_ranked,
     known_ints,
+    listed_sizes,
     operand,
     present,
     same_as_first,
@@ -74,12 +75,8 @@ register(
 
 def _sizes_of_list(op: Op, index: int) -> Shape:
     """The sizes an operand lists, or as many unknown ones, or those the output states."""
-    sizes = known_ints(op.input(index))
-    if sizes is not None:
-        return sizes
-    length = operand(op, index).shape
-    known = length[0] if len(length) == 1 else None
-    return op.outputs[0].shape if known is None else (None,) * known
+    sizes = listed_sizes(op, index)
+    return op.outputs[0].shape if sizes is None else sizes
 
 
 def _infer_broadcast_to(op: Op) -> list[TensorType]:

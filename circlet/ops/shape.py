@@ -15,6 +15,7 @@ from circlet.ops.operands import (
     count,
     infer_ranked,
     known_ints,
+    listed_count,
     operand,
     present,
     when_ranked,
@@ -73,8 +74,7 @@ def _infer_reshape(op: Op) -> list[TensorType]:
 
 def _rank_of_shape_input(op: Op) -> Shape:
     """As many unknown sizes as the shape operand has elements, or as the output states."""
-    sizes = operand(op, 1).shape
-    rank = sizes[0] if len(sizes) == 1 and sizes[0] is not None else None
+    rank = listed_count(op, 1)
     return op.outputs[0].shape if rank is None else (None,) * rank
 
 

@@ -11,6 +11,9 @@ from circlet.ir.regions import reachable
 from circlet.ops.lasting import lasting
 from circlet.ops.opdef import Arrays, find, get, moves_bytes
 
+FAILURES = (ValueError, LookupError, TypeError, ArithmeticError)
+"""What records raise for arrays that their rules have not seen."""
+
 _SHOWN = 3
 _WORK: WeakKeyDictionary[Op, tuple[int, bool]] = WeakKeyDictionary()  # and whether sizes are open
 
@@ -37,7 +40,7 @@ def work_at(op: Op, arrays: Arrays) -> int:
     asked = replace(op, inputs=given)
     try:
         sizes = get(op).infer(asked)
-    except CircletError:
+    except (CircletError, *FAILURES):
         return work  # evaluating it says better what is wrong
     made = [replace(t, shape=s.shape) for t, s in zip(op.outputs, sizes, strict=False)]
     return work_of(replace(asked, outputs=made))

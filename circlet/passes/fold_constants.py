@@ -11,10 +11,9 @@ from circlet.errors import CircletError
 from circlet.ir import Graph, Op, Tensor
 from circlet.limits import DEFAULT_LIMITS, MemoryBudget
 from circlet.ops import find, get, is_pure
-from circlet.ops.evaluate import FAILURES
 from circlet.ops.growth import folding_bytes
 from circlet.ops.verify import op_violations
-from circlet.ops.work import work_of
+from circlet.ops.work import FAILURES, work_of
 from circlet.passes.match import element_count
 from circlet.passes.rewriter import Rewriter
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from circlet import load_artifact
-from circlet.errors import ArtifactError, GraphError
+from circlet.errors import ArtifactError, CircletError, GraphError
 from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Model
 from tests.fuzz.mutate_artifact import Artifact, artifact_of
@@ -81,6 +81,15 @@ def test_metadata_that_does_not_describe_a_plan_is_refused(
 ) -> None:
     with pytest.raises(ArtifactError):
         load_artifact(with_facts(change), cache=False).run([np.ones((2, 3), np.float32)] * 2)
+
+
+def test_metadata_of_another_rank_than_its_graph_ends_in_a_code() -> None:
+    artifact = Artifact(artifact_of(networks.convolutions(4, 2, 1)))
+    document = json.loads(artifact.text)
+    document["metadata"]["values"][0]["shape"].insert(0, 1)
+    artifact.text = json.dumps(document).encode()
+    with pytest.raises(CircletError):
+        load_artifact(artifact.data(), cache=False).run([np.ones((1, 1, 4, 4, 2), np.float32)])
 
 
 def test_metadata_that_is_a_list_is_refused() -> None:

@@ -203,7 +203,7 @@ def inferred_outputs(data: memoryview) -> tuple[ValueInfo, ...]:
     from circlet.formats.onnx.skeleton import skeleton
 
     small, _ = skeleton(data)
-    proto = infer_shapes(ModelProto.FromString(small), data_prop=True)
+    proto = infer_shapes(ModelProto.FromString(small))
     header = read_header(memoryview(proto.SerializeToString()))
     outputs = header.outputs if header is not None else ()
     return tuple(info._replace(shape=_without_made_names(info.shape)) for info in outputs)

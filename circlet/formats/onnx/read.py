@@ -179,11 +179,16 @@ def _has_body(domain: str, kind: str) -> bool:
 
 
 def _inferred(proto: Any) -> Any:
-    """The model with the types of its values, as far as ONNX can tell them."""
+    """The model with the types of its values, as far as ONNX can tell them by types alone.
+
+    It is not asked to follow what small integers are (`data_prop`): it would hold each element of
+    any vector as an object, and give ConstantOfShape's result as many dimensions, so that a file
+    of 90 bytes may ask for gigabytes. Records find the same sizes, within the limits.
+    """
     from onnx.shape_inference import InferenceError, infer_shapes
 
     try:
-        return infer_shapes(proto, check_type=True, data_prop=True)
+        return infer_shapes(proto, check_type=True)
     except MemoryError as error:
         why = "the types and sizes of its values cannot be held"
         raise LimitError("there is not enough memory", why=why) from error

@@ -12,9 +12,9 @@ from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops.onnx import sizes_of_products as others
 from circlet.ops.onnx.record import Infer, OnnxAttrs, attributes, axis_of, stated
-from circlet.ops.onnx.sizes_of_products import length_of, listed, open_sizes
+from circlet.ops.onnx.sizes_of_products import listed, open_sizes
 from circlet.ops.opdef import TensorType
-from circlet.ops.operands import known_ints, operand, ranked
+from circlet.ops.operands import known_ints, listed_count, operand, ranked
 
 Sizes = Callable[[Op, OnnxAttrs, Shape], Sequence[Shape] | None]
 
@@ -92,7 +92,7 @@ def _squeeze(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
 def _unsqueeze(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
     known = known_ints(op.input(1)) if op.input(1) is not None else attrs.get("axes")
     if known is None:
-        count = length_of(op, 1) if op.input(1) is not None else None
+        count = listed_count(op, 1) if op.input(1) is not None else None
         return None if count is None else [open_sizes(len(x) + count)]
     rank, own = len(x) + len(known), iter(x)
     axes = {axis_of(axis, rank) for axis in known}
@@ -100,7 +100,7 @@ def _unsqueeze(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
 
 
 def _expand(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
-    target, count = known_ints(op.input(1)), length_of(op, 1)
+    target, count = known_ints(op.input(1)), listed_count(op, 1)
     if target is None:
         return None if count is None else [open_sizes(max(count, len(x)))]
     rank = max(len(target), len(x))

@@ -9,7 +9,7 @@ from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops.elementwise import broadcast_shape
 from circlet.ops.onnx.record import OnnxAttrs, axis_of
-from circlet.ops.operands import known_ints, operand
+from circlet.ops.operands import known_ints, listed_count, listed_sizes, operand
 
 
 def open_sizes(rank: int) -> Shape:
@@ -17,18 +17,10 @@ def open_sizes(rank: int) -> Shape:
     return (None,) * rank
 
 
-def length_of(op: Op, index: int) -> int | None:
-    """The number of elements of a list that gives sizes."""
-    shape = operand(op, index).shape
-    return shape[0] if len(shape) == 1 else None
-
-
 def listed(op: Op, index: int) -> Sequence[Shape] | None:
     """One output of the sizes that operand `index` lists."""
-    known, count = known_ints(op.input(index)), length_of(op, index)
-    if known is not None:
-        return [known]
-    return None if count is None else [open_sizes(count)]
+    sizes = listed_sizes(op, index)
+    return None if sizes is None else [sizes]
 
 
 def one_hot(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
@@ -121,7 +113,7 @@ def einsum(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
 
 def affine_grid(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:
     """The places of an image of the sizes of operand 1."""
-    size, count = known_ints(op.input(1)), length_of(op, 1)
+    size, count = known_ints(op.input(1)), listed_count(op, 1)
     if size is None:
         return None if count is None else [(x[0], *open_sizes(count - 2), count - 2)]
     return [(size[0], *size[2:], len(size) - 2)]

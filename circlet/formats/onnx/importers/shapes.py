@@ -12,6 +12,7 @@ from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.blocks import DepthAttrs
 from circlet.ops.layout import ConcatenationAttrs
+from circlet.ops.operands import MOST_DIMENSIONS
 from circlet.ops.repeat import MirrorPadAttrs
 from circlet.ops.shape import ReshapeAttrs, SqueezeAttrs
 from circlet.ops.split import SplitAttrs
@@ -62,6 +63,8 @@ def _computed_reshape(node: Node, x: Tensor, target: Tensor) -> Tensor:
     count = target.shape[0] if target.has_rank and len(target.shape) == 1 else None
     if count is None:
         raise NotLoweredError("the number of sizes is not known")
+    if count > MOST_DIMENSIONS:
+        raise node.wrong("more sizes are listed than arrays have", str(count))
     zero = node.const(0, target.dtype.numpy)
     kept = min(count, node.rank(x))
     if kept:
