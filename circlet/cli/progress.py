@@ -31,17 +31,21 @@ class _Clock:
         self._at = at
 
     def text(self) -> str:
-        """What goes on, how much of it is done, and about how long the rest takes."""
+        """What goes on, how much of it is done, and how long it takes yet, or took so far."""
         at, passed = self._at, monotonic() - self._start
-        if not at.total:
-            return at.stage
-        done = min(passed, at.total) if at.noun == "seconds" else at.done
-        parts = [f"{at.stage}: {done:.0f} of {at.total:.0f} {at.noun}"]
-        share = done / at.total
-        if at.noun != "seconds" and _SHARE_TO_JUDGE <= share < 1:
+        if at.total and at.noun == "seconds":
+            return self._joined(
+                f"{at.stage}: {min(passed, at.total):.0f} of {at.total:.0f} seconds"
+            )
+        counted = f"{at.stage}: {at.done:.0f} of {at.total:.0f} {at.noun}" if at.total else at.stage
+        share = at.done / at.total if at.total else 0.0
+        if _SHARE_TO_JUDGE <= share < 1:
             whole = (self._moved - self._start) / share
-            parts.append(f"about {_duration(whole - passed)} left")
-        return ", ".join([*parts, *filter(None, [at.note])])
+            return self._joined(counted, f"about {_duration(whole - passed)} left")
+        return self._joined(counted, f"{_duration(passed)} so far" if passed >= _LINE_S else "")
+
+    def _joined(self, *parts: str) -> str:
+        return ", ".join(filter(None, [*parts, self._at.note]))
 
 
 @contextmanager

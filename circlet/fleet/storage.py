@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import optuna
 from optuna.exceptions import StorageInternalError
@@ -41,7 +42,7 @@ def open_storage(url: str, heartbeat_s: int = 1) -> Iterator[RDBStorage]:
     try:
         storage = _with_tables(
             partial(
-                RDBStorage,
+                _Storage,
                 parsed.render_as_string(hide_password=False),
                 engine_kwargs={"connect_args": waiting, "pool_pre_ping": True},
                 heartbeat_interval=heartbeat_s,
@@ -55,11 +56,27 @@ def open_storage(url: str, heartbeat_s: int = 1) -> Iterator[RDBStorage]:
     except (SQLAlchemyError, StorageInternalError) as error:
         raise _unreachable(url, error) from error
     finally:
-        storage.remove_session()
-        storage.engine.dispose()
+        storage.disconnect()
 
 
-def _with_tables(make: Callable[[], RDBStorage]) -> RDBStorage:
+class _Storage(RDBStorage):
+    """A storage whose connections are closed, also where it cannot be made."""
+
+    def __init__(self, url: str, **settings: Any) -> None:
+        try:
+            super().__init__(url, **settings)
+        except BaseException:
+            self.disconnect()
+            raise
+
+    def disconnect(self) -> None:
+        """Close all connections, if it got so far as to have any."""
+        if hasattr(self, "engine"):
+            self.remove_session()
+            self.engine.dispose()
+
+
+def _with_tables(make: Callable[[], _Storage]) -> _Storage:
     """A storage, made anew where another process made the same tables at the same time."""
     with quiet():
         for _ in range(_TRIES):

@@ -35,6 +35,15 @@ def test_long_work_says_now_and_then_how_far_it_is(
     assert "compiling: 1 of 4 kernels, about 1 s left\n" in shown.err
 
 
+def test_work_of_which_nothing_is_counted_says_how_long_it_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_LINE_S", 0.05)
+    with working("timing engines"):
+        time.sleep(0.2)
+    assert "timing engines, 1 s so far\n" in capsys.readouterr().err
+
+
 def test_seconds_pass_by_themselves(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

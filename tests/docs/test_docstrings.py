@@ -15,7 +15,13 @@ SOURCES = sorted(
     path for room in ("circlet", "bench", "tools") for path in (ROOT / room).rglob("*.py")
 )
 _DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-_NAMES = ("id", "attr", "arg", "name")
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+_NO_CODE = re.compile(
+    r'"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|'
+    r"'(?:\\.|[^'\\\n])*'|#[^\n]*",
+    re.DOTALL,
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _QUOTED = re.compile(r"`([^`\s]+)`")
 _FILE = re.compile(r"[\w./-]+\.(?:py|h|c|md|json|toml)")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
@@ -23,39 +29,37 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 
 def _documented(path: Path) -> Iterator[tuple[int, str]]:
     """Line and text of the docstrings of a file, those of its definitions included."""
-    for node in _nodes(path):
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, _DEFINITIONS) and (text := ast.get_docstring(node)):
             yield getattr(node, "lineno", 1), text
-
-
-@cache
-def _nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        for field in _BLOCKS:
+            waiting += getattr(node, field, ())
 
 
 @cache
 def _names() -> frozenset[str]:
-    """What the sources define, assign, take or read under a name, and their modules."""
+    """The words of the sources outside of texts and comments, and their modules."""
     found = {"circlet"}
     for path in SOURCES:
-        found |= {path.stem, path.parent.name}
-        for node in _nodes(path):
-            named = vars(node)
-            found.update(named[field] for field in _NAMES if field in named)
-    return frozenset(filter(None, found))
+        code = _NO_CODE.sub(" ", path.read_text(encoding="utf-8"))
+        found |= {path.stem, path.parent.name, *_WORD.findall(code)}
+    return frozenset(found)
 
 
 @cache
 def _files() -> frozenset[str]:
+    """The files, by their paths and by all ends of these."""
     rooms = ("circlet", "bench", "tools", "tests", "docs")
-    return frozenset(
-        path.relative_to(ROOT).as_posix() for room in rooms for path in (ROOT / room).rglob("*.*")
-    )
+    paths = (path.relative_to(ROOT) for room in rooms for path in (ROOT / room).rglob("*.*"))
+    ends = (path.parts[start:] for path in paths for start in range(len(path.parts)))
+    return frozenset(map("/".join, ends))
 
 
 def _is_there(quoted: str) -> bool:
     if _FILE.fullmatch(quoted):
-        return any(name == quoted or name.endswith(f"/{quoted}") for name in _files())
+        return quoted in _files()
     if _DOTTED.fullmatch(quoted):
         return all(part in _names() for part in quoted.split("."))
     return True

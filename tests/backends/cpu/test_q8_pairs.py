@@ -12,7 +12,7 @@ from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
 from circlet.ir import DType
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
-from tests.backends.cpu.harness import AND_V4, check_native, runnable
+from tests.backends.cpu.harness import check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, Rows, conv_graph, rows_graph
 from tests.tiers import slow
 
@@ -116,7 +116,7 @@ def test_windows_of_short_rows_are_gathered(
     assert [("CONV_Q8_GATHER" in way) for way in ways] == [applies]
 
 
-@pytest.mark.parametrize("name", AND_V4)
+@pytest.mark.parametrize("name", ["x86_64+v3", *slow("native", "generic", "x86_64+v4")])
 @pytest.mark.parametrize("dtype", [DType.INT8, *slow(DType.UINT8)])
 @pytest.mark.parametrize("products", [PAIRS, WIDE])
 def test_any_weights_are_exact_in_either_form(
