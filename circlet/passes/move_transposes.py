@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,6 +19,7 @@ from circlet.passes.rewriter import Rewriter
 from circlet.passes.transposed import Transposed, is_movable, reshaped, transposed
 
 Order = tuple[int, ...]
+Movable = Callable[[Op], bool]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class MoveTransposes:
     transpose that only moves axes of one element is a reshape where a reshape reads it. Where
     several operators read a transposed tensor, each gets a transpose behind it, in the hope that
     these cancel; in a graph that would be left with more operators, only what has one reader moves.
+
+    Attributes:
+        sums: Whether sums and means of floats move: kernels add up by vectors, and so in another
+            order where other axes are innermost.
     """
 
     name = "move-transposes"
@@ -40,27 +45,35 @@ class MoveTransposes:
         )
     )
     needs = frozenset({"TRANSPOSE"})
+    sums: bool = True
 
     def run(self, graph: Graph) -> bool:
         """Move in execution order, so that a transpose passes a whole chain in one run."""
-        return _moved(graph, past_many=not _grows(graph))
+        movable = is_movable if self.sums else _keeps_its_order
+        return _moved(graph, movable, past_many=not _grows(graph, movable))
 
 
-def _moved(graph: Graph, *, past_many: bool) -> bool:
+def _keeps_its_order(op: Op) -> bool:
+    """Whether an op may run before a transpose, and adds up no floats."""
+    adds = op.kind in ("MEAN", "SUM") and op.outputs[0].dtype.is_float
+    return is_movable(op) and not adds
+
+
+def _moved(graph: Graph, movable: Movable, *, past_many: bool) -> bool:
     rewriter = Rewriter(graph)
     for op in rewriter.ops():
         if op.kind == "TRANSPOSE":
             if not _merge(op, rewriter):
                 _as_reshape(op, rewriter)
         elif past_many or _reads_alone(op, rewriter):
-            _move(op, rewriter)
+            _move(op, rewriter, movable)
     return rewriter.finish()
 
 
-def _grows(graph: Graph) -> bool:
+def _grows(graph: Graph, movable: Movable) -> bool:
     """Whether moving past all that read a transposed tensor would leave more ops than there are."""
     trial = replace(graph, ops=[replace(op) for op in graph.ops], tensors=[*graph.tensors])
-    return _moved(trial, past_many=True) and _used(trial) > _used(graph)
+    return _moved(trial, movable, past_many=True) and _used(trial) > _used(graph)
 
 
 def _used(graph: Graph) -> int:
@@ -121,13 +134,13 @@ def _as_reshape(op: Op, rewriter: Rewriter) -> bool:
     return True
 
 
-def _move(op: Op, rewriter: Rewriter) -> None:
+def _move(op: Op, rewriter: Rewriter, movable: Movable) -> None:
     """Have an op run on what its transposed operands are made of, and transpose its results."""
-    if not is_movable(op):
+    if not movable(op):
         return
     found = [_order_of(tensor, rewriter) for tensor in op.inputs]
     orders = {order for entry in found if entry is not None for _, order in [entry]}
-    if len(orders) != 1 or not _gains(op, rewriter):
+    if len(orders) != 1 or not _gains(op, rewriter, movable):
         return
     (order,) = orders
     sources = [None if entry is None else entry[0] for entry in found]
@@ -142,7 +155,7 @@ def _united(op: Op, rewriter: Rewriter) -> Origin:
     return Origin.union(part.origin for part in (op, *filter(None, made)))
 
 
-def _gains(op: Op, rewriter: Rewriter) -> bool:
+def _gains(op: Op, rewriter: Rewriter, movable: Movable) -> bool:
     """Whether all that read the op's transposed operands can do without the transposes."""
     for tensor in op.inputs:
         found = _order_of(tensor, rewriter)
@@ -150,16 +163,16 @@ def _gains(op: Op, rewriter: Rewriter) -> bool:
             continue
         if tensor in rewriter.boundary:
             return False
-        if rewriter.any_reader(tensor, partial(_needs, *found)):
+        if rewriter.any_reader(tensor, partial(_needs, movable, *found)):
             return False
     return True
 
 
-def _needs(source: Tensor, order: Order, op: Op) -> bool:
+def _needs(movable: Movable, source: Tensor, order: Order, op: Op) -> bool:
     """Whether an op that reads a transposed tensor cannot do without the transpose."""
     if op.kind == "RESHAPE":
-        return not is_movable(op) or reshaped(op, [source, *op.inputs[1:]], order) is None
-    return op.kind != "TRANSPOSE" and not is_movable(op)
+        return not movable(op) or reshaped(op, [source, *op.inputs[1:]], order) is None
+    return op.kind != "TRANSPOSE" and not movable(op)
 
 
 def _replace(op: Op, made: Transposed, rewriter: Rewriter) -> None:

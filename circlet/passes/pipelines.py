@@ -89,6 +89,7 @@ _NATIVE: Mapping[str, Mapping[str, object]] = {
     # Only what operators compare by: sharing storage gains nothing, and hashing it takes time.
     "remove-duplicates": {"most_bytes": 1 << 10},
 }
+_NATIVE_EXACT: Mapping[str, Mapping[str, object]] = {"move-transposes": {"sums": False}}
 _FOR_FILES: Mapping[str, Mapping[str, object]] = {
     # Constants in the form that takes less: 16-bit floats and integers stay what they are.
     "fold-constants": {
@@ -131,7 +132,8 @@ def pipeline(level: str, *, check: bool = False, options: _Options | None = None
     Raises:
         InputError: There is no such level.
     """
-    return _manager(_chosen(PIPELINES, level), check, _joined(_NATIVE, options or {}))
+    usual = _joined(_NATIVE, _NATIVE_EXACT if level == "O1" else {})
+    return _manager(_chosen(PIPELINES, level), check, _joined(usual, options or {}))
 
 
 def file_pipeline(

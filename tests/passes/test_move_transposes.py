@@ -11,6 +11,7 @@ from circlet.ops.build import builder
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.reduce import ReducerAttrs
 from circlet.ops.shape import ReshapeAttrs
+from circlet.passes import pipeline
 from circlet.passes.manager import PassManager
 from circlet.passes.move_transposes import MoveTransposes
 from circlet.passes.remove_dead_ops import RemoveDeadOps
@@ -81,6 +82,14 @@ def test_several_readers_are_passed_where_that_leaves_no_more_operators(
     assert len(graph.ops) <= ops
     turns = [op for op in graph.ops if op.kind == "TRANSPOSE" and op.outputs[0] is not last]
     assert sum(op.inputs[0] is graph.inputs[0] for op in turns) == left
+
+
+@pytest.mark.parametrize(("level", "moves"), [("O1", False), ("O2", True)])
+def test_sums_of_floats_add_in_another_order_at_o2_alone(level: str, moves: bool) -> None:
+    graph = network("MEAN")
+    pipeline(level).run(graph)
+    (mean,) = (op for op in graph.ops if op.kind == "MEAN")
+    assert (mean.inputs[0] is graph.inputs[0]) is moves
 
 
 @pytest.mark.parametrize("kind", KINDS)
