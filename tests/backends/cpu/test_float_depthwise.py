@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.floats import depthwise_float  # noqa: F401
+from circlet.backends.cpu.compile import compile_partition
+from circlet.backends.cpu.lower.floats import depthwise_float
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.conv import DepthwiseConv2DAttrs
+from circlet.plan.partition import partition
+from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Network, SideBySide
 from tests.backends.cpu.harness import AND_V3, run_native
 from tests.windows import depthwise_attrs
@@ -83,3 +86,24 @@ def test_depthwise_is_bit_identical_for_any_thread_count() -> None:
     image = _values(4, 1, 31, 30, 45)
     (one,), (two,) = (run_native(graph, [image], threads=n) for n in (1, 2))
     assert one.tobytes() == two.tobytes()
+
+
+@pytest.mark.parametrize("image", [(2, 9, 10, 45), (1, 7, 6, 600)])
+def test_both_orders_of_channels_give_the_same_bits(
+    image: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, data = _depthwise(image, THREE, 1, _attrs()), _values(5, *image)
+    answers = []
+    for across in (False, True):
+        monkeypatch.setattr(depthwise_float, "_ways", lambda *_, way=across: (way,))
+        answers.append(run_native(graph, [data])[0])
+    assert answers[0].tobytes() == answers[1].tobytes()
+
+
+@pytest.mark.parametrize(("channels", "across"), [(64, False), (256, True)])
+def test_large_images_go_tile_by_tile_where_a_vector_is_a_line(channels: int, across: bool) -> None:
+    graph = _depthwise((1, 32, 32, channels), THREE, 1, _attrs())
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    calls = compile_partition(whole, parse_target("x86_64+v4"), 1).calls
+    (kernel,) = (c.kernel for c in calls if c and c.kernel.function == "depthwise_f32")
+    assert kernel.arguments[-1] == int(across)

@@ -55,6 +55,8 @@ CASES = {
     "last_vectors_overlap": ((1, 12, 12, 19), 21, "SAME"),
     "few_filters": ((1, 20, 21, 32), 5, "SAME"),
     "images_of_one_patch": ((9, 4, 4, 64), 64, "SAME"),
+    "far_weights": ((1, 13, 14, 72), 91, "SAME"),
+    "far_weights_in_groups": ((2, 26, 26, 72), 91, "SAME"),
 }
 
 
@@ -105,8 +107,9 @@ def test_chained_layers_write_into_planned_borders() -> None:
     check_native(b.output(z).build(), [_values(5, 1, 14, 15, 16)])
 
 
-def test_result_is_bit_identical_for_any_thread_count() -> None:
-    graph, image = _conv((2, 23, 26, 32), 40, _attrs()), _values(6, 2, 23, 26, 32)
+@pytest.mark.parametrize(("size", "filters"), [((2, 23, 26, 32), 40), ((1, 13, 14, 72), 91)])
+def test_result_is_bit_identical_for_any_thread_count(size: Sequence[int], filters: int) -> None:
+    graph, image = _conv(size, filters, _attrs()), _values(6, *size)
     (one,), (two,) = (run_native(graph, [image], threads=n) for n in (1, 2))
     assert one.tobytes() == two.tobytes()
 

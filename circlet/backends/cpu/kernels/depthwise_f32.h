@@ -5,6 +5,9 @@
  * Every output is one chain of multiply-adds over rows and columns of the window in that order.
  * Where windows of neighbouring rows lie a row apart, two rows are computed together.
  *
+ * Rows go vector by vector of channels, with weights in registers, or tile by tile (ACROSS), with
+ * several vectors of each: those touch whole lines of large images, in the order of memory.
+ *
  * Operands: input, packed weights, output. Weights are packed per vector of channels: the bias,
  * then one vector per tap.
  */
@@ -33,6 +36,10 @@ struct depthwise_f32_params {
 
 /* Rows of a vector of channels that follow each other, so that windows meet their input again. */
 #define DEPTHWISE_F32_ROWS 8
+
+/* Vectors of channels of a tile that follow each other with ACROSS: more bytes leave less of the
+ * first-level cache to the rows of a window. */
+#define DEPTHWISE_F32_TOGETHER (512 / CIRCLET_VBYTES)
 
 /* Tap vectors that stay in registers beside the sums of a tile. */
 #if CIRCLET_VBYTES == 64 || defined(__aarch64__)
@@ -73,7 +80,8 @@ CIRCLET_INLINE void depthwise_f32_tap(vf *acc, const struct depthwise_f32_params
 }
 
 /* Sums of a tile. KH x KW is the window, or 0 where its size is only known at run time. SW and DW
- * are the distances of pixels and of taps in shared columns; SW is 0 where pixels share none. */
+ * are the distances of pixels and of taps in shared columns; SW is 0 where pixels share none. Taps
+ * are in registers (`held`) or, where that is null, in memory. */
 CIRCLET_INLINE void depthwise_f32_sums(vf *acc, const struct depthwise_f32_params *p,
                                        const float *in, const float *w, const vf *held,
                                        const int KH, const int KW, const int SW, const int DW,
@@ -88,7 +96,7 @@ CIRCLET_INLINE void depthwise_f32_sums(vf *acc, const struct depthwise_f32_param
     CIRCLET_UNROLL for (int y = 0; y < KH; y++) {
         vf loaded[16];
         const vf *taps = held + y * KW;
-        if (KH * KW > CIRCLET_HELD_TAPS) {
+        if (!held) {
             CIRCLET_UNROLL for (int x = 0; x < KW; x++)
                 loaded[x] = v_load(w + (y * KW + x) * CIRCLET_LANES);
             taps = loaded;
@@ -149,8 +157,9 @@ CIRCLET_INLINE void depthwise_f32_row(const struct depthwise_f32_params *p, cons
             depthwise_f32_pair(acc, below, p, in + x * p->in.pixel, held, KH, KW, SW, DW, MR,
                                MASKED);
         else
-            depthwise_f32_sums(acc, p, in + x * p->in.pixel, w + CIRCLET_LANES, held, KH, KW, SW,
-                               DW, MR, MASKED);
+            depthwise_f32_sums(acc, p, in + x * p->in.pixel, w + CIRCLET_LANES,
+                               KH * KW <= CIRCLET_HELD_TAPS ? held : 0, KH, KW, SW, DW, MR,
+                               MASKED);
         depthwise_f32_store(p, out + x * p->out.pixel, acc, MR, MASKED);
         if (PAIR)
             depthwise_f32_store(p, out + p->out.row + x * p->out.pixel, below, MR, MASKED);
@@ -182,11 +191,50 @@ CIRCLET_INLINE void depthwise_f32_block(const struct depthwise_f32_params *p, co
     }
 }
 
-/* A task is `task_blocks` vectors of channels of a row. Whole rows go vector by vector. */
+/* A row of the vectors of channels from `block` to `stop`, tile by tile. */
+CIRCLET_INLINE void depthwise_f32_across(const struct depthwise_f32_params *p, const float *in,
+                                         const float *weights, float *out, int64_t block,
+                                         int64_t stop, const int KH, const int KW, const int SW,
+                                         const int DW, const int MR, const int MASKED) {
+    const int64_t packed = ((int64_t)p->tap_rows * p->tap_columns + 1) * CIRCLET_LANES;
+    for (int64_t tile = 0; tile < p->width; tile += MR) {
+        int64_t x = s_min_i64(tile, p->width - MR);
+        const float *w = weights + block * packed;
+        for (int64_t next = block; next < stop; next++, w += packed) {
+            int64_t channel = next * CIRCLET_LANES;
+            if (!MASKED) channel = s_min_i64(channel, p->channels - CIRCLET_LANES);
+            vf acc[8], bias = v_load(w);
+            CIRCLET_UNROLL for (int m = 0; m < MR; m++) acc[m] = bias;
+            depthwise_f32_sums(acc, p, in + x * p->in.pixel + channel, w + CIRCLET_LANES, 0, KH,
+                               KW, SW, DW, MR, MASKED);
+            depthwise_f32_store(p, out + x * p->out.pixel + channel, acc, MR, MASKED);
+        }
+    }
+}
+
+/* The rows from `first` to `last` of the vectors of channels from `block` to `stop`. */
+CIRCLET_INLINE void depthwise_f32_rows(const struct depthwise_f32_params *p, void *const *operands,
+                                       int64_t first, int64_t last, int64_t block, int64_t stop,
+                                       const int KH, const int KW, const int SW, const int DW,
+                                       const int MR, const int MASKED) {
+    const int64_t parts = (stop - block + DEPTHWISE_F32_TOGETHER - 1) / DEPTHWISE_F32_TOGETHER;
+    const int64_t together = (stop - block + parts - 1) / parts;
+    for (; block < stop; block += together)
+        for (int64_t row = first; row < last; row++) {
+            int64_t batch = (uint32_t)row / (uint32_t)p->height;
+            int64_t y = (uint32_t)row % (uint32_t)p->height;
+            depthwise_f32_across(p, (const float *)operands[0] + strides_at(&p->in, batch, y, 0),
+                                 operands[1],
+                                 (float *)operands[2] + strides_at(&p->out, batch, y, 0), block,
+                                 s_min_i64(block + together, stop), KH, KW, SW, DW, MR, MASKED);
+        }
+}
+
+/* A task is `task_blocks` vectors of channels of a row. */
 CIRCLET_INLINE void depthwise_f32(const struct depthwise_f32_params *p, void *const *operands,
                                   void *scratch, int64_t begin, int64_t end, const int KH,
                                   const int KW, const int SW, const int DW, const int MR,
-                                  const int MASKED) {
+                                  const int MASKED, const int ACROSS) {
     const int64_t parts = (p->blocks + p->task_blocks - 1) / p->task_blocks;
     const int64_t packed = ((int64_t)p->tap_rows * p->tap_columns + 1) * CIRCLET_LANES;
     (void)scratch;
@@ -196,7 +244,10 @@ CIRCLET_INLINE void depthwise_f32(const struct depthwise_f32_params *p, void *co
         int64_t rows = part == 0 && part_stop == parts ? (end - task) / parts : 1;
         rows = s_min_i64(rows, DEPTHWISE_F32_ROWS);
         int64_t stop = s_min_i64(part_stop * p->task_blocks, p->blocks);
-        for (int64_t block = part * p->task_blocks; block < stop; block++) {
+        if (ACROSS)
+            depthwise_f32_rows(p, operands, row, row + rows, part * p->task_blocks, stop, KH, KW,
+                               SW, DW, MR, MASKED);
+        for (int64_t block = part * p->task_blocks; !ACROSS && block < stop; block++) {
             int64_t channel = block * CIRCLET_LANES;
             if (!MASKED) channel = s_min_i64(channel, p->channels - CIRCLET_LANES);
             depthwise_f32_block(p, (const float *)operands[0] + channel,

@@ -6,10 +6,12 @@
  *
  * A task takes `task_patches` patches: it transforms their input (36 planes of patches times
  * channels), multiplies each plane with its weights, and transforms the sums into pixels. The last
- * patch of a row or column overlaps the one before and stores only what that did not.
+ * patch of a row or column overlaps the one before and stores only what that did not. Where weights
+ * come from beyond the second-level cache, a task has one of `splits` parts of the filters, so that
+ * they come once for many patches; each of these tasks transforms the input again.
  *
  * Operands: input, bias (whole vectors), packed weights, output, addend (or null). Weights are
- * packed per plane and block of NV * CIRCLET_LANES filters: one row of filters per channel.
+ * packed per split, plane and block of NV * CIRCLET_LANES filters: one row of filters per channel.
  */
 #ifndef CIRCLET_WINOGRAD_F32_H
 #define CIRCLET_WINOGRAD_F32_H
@@ -31,6 +33,7 @@ struct winograd_f32_params {
     int32_t task_patches;  /* patches of a task, at least MR */
     int32_t channels;      /* input channels, at least CIRCLET_LANES */
     int32_t blocks;        /* blocks of filters */
+    int32_t splits;        /* parts of the blocks that are separate tasks */
     int32_t filters;       /* filters that exist */
     int32_t add_channels;  /* channels of the addend; it is zero for those behind */
     float low;             /* smallest result */
@@ -141,14 +144,14 @@ CIRCLET_INLINE void winograd_f32_output(const struct winograd_f32_params *p, con
     }
 }
 
-/* All planes of `count` patches times their weights. */
+/* All planes of `count` patches times the weights of `blocks` blocks. */
 CIRCLET_INLINE void winograd_f32_multiply(const struct winograd_f32_params *p, const float *in,
                                           const float *w, float *sums, int64_t count,
-                                          const int MR, const int NV) {
+                                          int64_t blocks, const int MR, const int NV) {
     const int width = NV * CIRCLET_LANES;
-    int64_t pixel = (int64_t)p->blocks * width;
+    int64_t pixel = blocks * width;
     for (int plane = 0; plane < PATCH_PLANES; plane++) {
-        for (int64_t block = 0; block < p->blocks; block++, w += p->channels * width) {
+        for (int64_t block = 0; block < blocks; block++, w += p->channels * width) {
             for (int64_t next = 0; next < count; next += MR) {
                 int64_t patch = s_min_i64(next, count - MR);
                 float *to = sums + patch * pixel + block * width;
@@ -167,31 +170,42 @@ CIRCLET_INLINE void winograd_f32_multiply(const struct winograd_f32_params *p, c
     }
 }
 
-/* Operand 1 is the bias in whole vectors, operand 2 the weights. The last task is never shorter
- * than MR patches: it computes some of the task before again, to the same bits. */
+/* Transforms the input of `count` patches. */
+CIRCLET_INLINE void winograd_f32_enter(const struct winograd_f32_params *p, void *const *operands,
+                                       float *planes, int64_t first, int64_t count) {
+    for (int64_t patch = 0; patch < count; patch++) {
+        const float *in = winograd_f32_find(p, operands, first + patch).in;
+        float *to = planes + patch * p->channels;
+        for (int64_t next = 0; next < p->channels; next += CIRCLET_LANES) {
+            int64_t channel = s_min_i64(next, p->channels - CIRCLET_LANES);
+            winograd_f32_input(p, in + channel, to + channel);
+        }
+    }
+}
+
+/* Operand 1 is the bias in whole vectors, operand 2 the weights. The last patches of all are never
+ * fewer than MR: their tasks compute some of the tasks before again, to the same bits. */
 CIRCLET_INLINE void winograd_f32(const struct winograd_f32_params *p, void *const *operands,
                                  void *scratch, int64_t begin, int64_t end, const int MR,
                                  const int NV, const int ADD) {
-    int64_t pixel = (int64_t)p->blocks * NV * CIRCLET_LANES;
-    const float *bias = operands[1];
+    const int64_t width = NV * CIRCLET_LANES;
+    const float *bias = operands[1], *weights = operands[2];
     float *planes = scratch, *sums = planes + PATCH_PLANES * p->in_plane;
     for (int64_t task = begin; task < end; task++) {
-        int64_t last = s_min_i64((task + 1) * p->task_patches, p->patches);
-        int64_t first = s_min_i64(task * p->task_patches, last - MR), count = last - first;
-        for (int64_t patch = 0; patch < count; patch++) {
-            const float *in = winograd_f32_find(p, operands, first + patch).in;
-            float *to = planes + patch * p->channels;
-            for (int64_t next = 0; next < p->channels; next += CIRCLET_LANES) {
-                int64_t channel = s_min_i64(next, p->channels - CIRCLET_LANES);
-                winograd_f32_input(p, in + channel, to + channel);
-            }
-        }
-        winograd_f32_multiply(p, planes, operands[2], sums, count, MR, NV);
+        int64_t group = task / p->splits, split = task % p->splits;
+        int64_t last = s_min_i64((group + 1) * p->task_patches, p->patches);
+        int64_t first = s_min_i64(group * p->task_patches, last - MR), count = last - first;
+        int64_t block = p->blocks * split / p->splits;
+        int64_t blocks = p->blocks * (split + 1) / p->splits - block, pixel = blocks * width;
+        winograd_f32_enter(p, operands, planes, first, count);
+        winograd_f32_multiply(p, planes, weights + block * PATCH_PLANES * p->channels * width, sums,
+                              count, blocks, MR, NV);
+        int64_t stop = s_min_i64((block + blocks) * width, p->filters);
         for (int64_t patch = 0; patch < count; patch++) {
             struct winograd_f32_place place = winograd_f32_find(p, operands, first + patch);
-            for (int64_t filter = 0; filter < p->filters; filter += CIRCLET_LANES)
-                winograd_f32_output(p, sums + patch * pixel + filter, v_load(bias + filter),
-                                   &place, filter, ADD);
+            const float *from = sums + patch * pixel - block * width;
+            for (int64_t filter = block * width; filter < stop; filter += CIRCLET_LANES)
+                winograd_f32_output(p, from + filter, v_load(bias + filter), &place, filter, ADD);
         }
     }
 }

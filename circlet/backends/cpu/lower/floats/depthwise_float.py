@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
@@ -17,7 +17,7 @@ from circlet.backends.cpu.lower.floats.float_matrix import (
     float_weights,
     why_not_float,
 )
-from circlet.backends.cpu.lower.floats.tiles import Registers, lanes_of, registers_of
+from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES, Registers, lanes_of, registers_of
 from circlet.backends.cpu.lower.products.product import View
 from circlet.backends.cpu.lower.products.windows import (
     conv_border,
@@ -40,6 +40,9 @@ _PAIR_TAPS = 9
 _MOST_UNROLLED = 200
 _MOST_COLUMNS = 16
 _TASKS_WANTED = 64
+_LINE_BYTES = 64
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,14 @@ def call_depthwise(op: Op, context: Context, rows: Rows, weights: Ref) -> None:
         **clamp_params(activation_of(op)),
     }
     shapes = _shapes(rows, registers)
-    shape = context.choose(op, _choice(rows, shapes, masked, context))
+    kernel = partial(_kernel, masked, _ways(rows, blocks, context), context)
+    shape = context.choose(op, _choice(rows, shapes, kernel, context))
     half = max((s for s in shapes if s[-1] <= -(-rows.width // 2)), key=lambda shape: shape[-1])
     if shape[-1] > half[-1]:
-        context.precompile(op, _kernel(half, masked))
+        context.precompile(op, kernel(half))
     context.call(
         op,
-        _kernel(shape, masked),
+        kernel(shape),
         params,
         (rows.source.ref, weights, rows.result.ref),
         op.outputs,
@@ -131,18 +135,37 @@ def call_depthwise(op: Op, context: Context, rows: Rows, weights: Ref) -> None:
 
 
 def _choice(
-    rows: Rows, shapes: Sequence[tuple[int, ...]], masked: bool, context: Context
-) -> Knob[tuple[int, ...]]:
+    rows: Rows, shapes: Sequence[Shape], kernel: Callable[[Shape], Kernel], context: Context
+) -> Knob[Shape]:
     return Knob(
         f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
         shapes,
         lambda shape: _row_cycles(rows, shape[-1]),
-        lambda shape: context.has(_kernel(shape, masked)),
+        lambda shape: context.has(kernel(shape)),
     )
 
 
-def _kernel(shape: tuple[int, ...], masked: bool) -> Kernel:
-    return Kernel("depthwise_f32.h", "depthwise_f32", (*shape, int(masked)))
+def _kernel(masked: bool, ways: Sequence[bool], context: Context, shape: Shape) -> Kernel:
+    """The kernel of the first way; for another size of the network, of one that is there."""
+    kernels = [
+        Kernel("depthwise_f32.h", "depthwise_f32", (*shape, int(masked), int(way))) for way in ways
+    ]
+    return next(filter(context.has, kernels), kernels[0]) if context.reuses else kernels[0]
+
+
+def _ways(rows: Rows, blocks: int, context: Context) -> tuple[bool, ...]:
+    """Whether rows go tile by tile, not vector by vector of channels; the better way first.
+
+    A vector that is half a line reads lines of the input twice, and the registers that would hold
+    its weights are few. Whole lines gain where the input comes from beyond the near caches.
+    """
+    if context.target.arch != "x86_64" or blocks == 1:
+        return (False,)
+    if context.vector_bytes < _LINE_BYTES:
+        return (True,)
+    input_bytes = rows.images * rows.height * rows.source.row * FLOAT_BYTES
+    is_near = costs.are_near(input_bytes)
+    return not is_near, is_near
 
 
 def depthwise_rows(op: Op, context: Context) -> Rows:
@@ -181,7 +204,7 @@ def _folded(rows: Rows, lanes: int) -> Rows:
     )
 
 
-def _shapes(rows: Rows, registers: Registers) -> list[tuple[int, ...]]:
+def _shapes(rows: Rows, registers: Registers) -> list[Shape]:
     """The kernel's window, distances of pixels and taps in shared columns, pixels of a tile.
 
     The best one comes first.
@@ -210,7 +233,7 @@ def _row_cycles(rows: Rows, pixels: int) -> float:
     return -(-rows.width // pixels) * costs.window(pixels, taps)
 
 
-def _shape(rows: Rows, pixels: int) -> tuple[int, ...]:
+def _shape(rows: Rows, pixels: int) -> Shape:
     height, width = rows.window.rows.size, rows.window.columns.size
     dilation = rows.taps[1] // rows.column
     if rows.loads(pixels) == pixels * width or dilation > _MOST_COLUMNS:

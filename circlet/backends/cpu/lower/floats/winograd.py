@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +37,20 @@ _WORTHWHILE = 0.8
 _ENTER_CYCLES, _LEAVE_CYCLES = 190, 150  # transforms of a patch, per vector of channels
 
 _NEAR, _FAR = sqrt(0.5), sqrt(2)
+
+
+class _Tasks(NamedTuple):
+    """How patches and blocks of filters are dealt to tasks.
+
+    Attributes:
+        patches: Of a task, whole tiles of them.
+        splits: Parts of the blocks.
+        groups: Parts of the patches, each of which reads all weights.
+    """
+
+    patches: int
+    splits: int
+    groups: int
 
 
 def _evaluation() -> np.ndarray:
@@ -88,9 +104,10 @@ def call_winograd(product: FloatProduct, context: Context) -> None:
     tile = context.choose(op, _tiles(context, product))
     block = tile.channels(lanes)
     blocks = -(-filters // block)
-    task_patches = _task_patches(product, tile, blocks * block)
+    dealt = _dealt(product, tile, block)
     _, height, width = product.sizes
-    in_plane, sum_plane = (task_patches * row + lanes for row in (channels, blocks * block))
+    rows = channels, -(-blocks // dealt.splits) * block
+    in_plane, sum_plane = (dealt.patches * row + lanes for row in rows)
     params: dict[str, ParamValue] = {
         **edges(product),
         "in_plane": in_plane,
@@ -100,12 +117,13 @@ def call_winograd(product: FloatProduct, context: Context) -> None:
         "row_patches": -(-width // _PIXELS),
         "image_patches": -(-height // _PIXELS) * -(-width // _PIXELS),
         "patches": _patches(product),
-        "task_patches": task_patches,
+        "task_patches": dealt.patches,
         "channels": channels,
         "blocks": blocks,
+        "splits": dealt.splits,
         "filters": filters,
     }
-    bias, weights = _weights(product, block, context)
+    bias, weights = _weights(product, block, dealt.splits, context)
     arguments = (tile.pixels, tile.whole, product.epilogue.adds)
     context.call(
         op,
@@ -113,7 +131,7 @@ def call_winograd(product: FloatProduct, context: Context) -> None:
         params,
         (product.source.ref, bias, weights, product.result.ref, product.epilogue.addend_ref),
         [product.result.tensor],
-        tasks=-(-_patches(product) // task_patches),
+        tasks=dealt.groups * dealt.splits,
         scratch_bytes=_PLANES * (in_plane + sum_plane) * FLOAT_BYTES,
     )
 
@@ -136,30 +154,49 @@ def _tiles(context: Context, product: FloatProduct) -> Knob[Tile]:
 
 
 def _tiled(product: FloatProduct, lanes: int) -> tuple[int, int]:
-    """Patches and vectors of filters that tiles cover."""
-    patches = max(1, -(-_patches(product) // 2))  # two threads can share the smallest images
-    return patches, -(-product.filters // lanes)
+    """Patches and vectors of filters that tiles cover: of a group, or of one of two threads."""
+    patches, vectors = _patches(product), -(-product.filters // lanes)
+    row = product.shape[3] + -(-vectors // _FAR_TASKS_WANTED) * lanes
+    is_one_group = _PLANES * patches * row * FLOAT_BYTES <= _FAR_CACHED_BYTES
+    shares_filters = is_one_group and not costs.are_near(_weight_bytes(product, lanes))
+    return patches if shares_filters else max(1, -(-patches // 2)), vectors
 
 
-def _task_patches(product: FloatProduct, tile: Tile, filters: int) -> int:
-    """Patches whose planes stay in the second-level cache, whole tiles of them.
+def _dealt(product: FloatProduct, tile: Tile, block: int) -> _Tasks:
+    """Tasks whose planes stay in the second-level cache.
 
-    Weights from beyond that cache are read once for a task: then fewer tasks are worth more room.
+    Weights from beyond that cache are read once for a group of patches: then groups are worth more
+    room, and are few, as tasks also share the filters.
     """
-    patch_bytes = _PLANES * (product.shape[3] + filters) * FLOAT_BYTES
-    is_near = costs.are_near(_PLANES * product.shape[3] * filters * FLOAT_BYTES)
-    shared = -(-_patches(product) // (_TASKS_WANTED if is_near else _FAR_TASKS_WANTED))
+    channels, patches = product.shape[3], _patches(product)
+    blocks = -(-product.filters // block)
+    is_near = costs.are_near(_PLANES * channels * blocks * block * FLOAT_BYTES)
     room = _CACHED_BYTES if is_near else _FAR_CACHED_BYTES
-    count = max(1, min(room // patch_bytes, shared))
-    return max(1, count // tile.pixels) * tile.pixels
+    wanted = _TASKS_WANTED if is_near else _FAR_TASKS_WANTED
+
+    def groups(splits: int) -> int:
+        filters = -(-blocks // splits) * block
+        most = max(1, room // (_PLANES * (channels + filters) * FLOAT_BYTES) // tile.pixels)
+        return -(-patches // (most * tile.pixels))
+
+    if is_near or product.computed is not None:
+        splits, count = 1, max(groups(1), wanted)
+    else:
+        splits = next((n for n in range(1, wanted) if groups(n) * n >= wanted), wanted)
+        splits = min(splits, blocks)
+        count = groups(splits)
+    each = -(-patches // count)
+    tiles = max(1, each // tile.pixels) if is_near else -(-each // tile.pixels)
+    each = tiles * tile.pixels
+    return _Tasks(each, splits, -(-patches // each))
 
 
-def _weights(product: FloatProduct, block: int, context: Context) -> tuple[Ref, Ref]:
+def _weights(product: FloatProduct, block: int, splits: int, context: Context) -> tuple[Ref, Ref]:
     """The packed biases and weights; a call packs those that are computed."""
     if product.computed is not None:
         return _call_pack(product, product.computed, block, context)
-    op, name = product.op, f"{WINOGRAD} {block}"
-    bias, weights = context.packed(op, name, lambda: _pack(product, block)).refs
+    op, name = product.op, f"{WINOGRAD} {block} {splits}"
+    bias, weights = context.packed(op, name, lambda: _pack(product, block, splits)).refs
     return bias, weights
 
 
@@ -193,20 +230,23 @@ def _call_pack(
     return packed, packed._replace(offset=blocks * block * FLOAT_BYTES)
 
 
-def _pack(product: FloatProduct, block: int) -> tuple[list[np.ndarray], None]:
+def _pack(product: FloatProduct, block: int, splits: int) -> tuple[list[np.ndarray], None]:
     """Biases and weights."""
     bias = product.epilogue.padded_bias(product.filters, block)
-    return [bias, _packed(product.weights(), block)], None
+    return [bias, _packed(product.weights(), block, splits)], None
 
 
-def _packed(weights: FloatArray, block: int) -> FloatArray:
-    """Weights per plane and block of filters: a row of filters per input channel."""
+def _packed(weights: FloatArray, block: int, splits: int) -> FloatArray:
+    """Weights per split, plane and block of filters: a row of filters per input channel."""
     at_points = _evaluation()
     planes = np.einsum("ia,fabc,jb->ijcf", at_points, weights.astype(np.float64), at_points)
     flat = planes.reshape(_PLANES, *planes.shape[2:]).astype(np.float32)
     padded = np.pad(flat, ((0, 0), (0, 0), (0, -flat.shape[2] % block)))
     blocks = padded.reshape(_PLANES, flat.shape[1], -1, block)
-    return np.ascontiguousarray(blocks.transpose(0, 2, 1, 3))
+    ordered, count = blocks.transpose(0, 2, 1, 3), blocks.shape[2]
+    starts = [count * split // splits for split in range(splits + 1)]
+    parts = [ordered[:, start:stop] for start, stop in pairwise(starts)]
+    return np.concatenate([part.reshape(-1) for part in parts])
 
 
 def _cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
@@ -215,11 +255,11 @@ def _cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
     vectors, patches = -(-filters // lanes), _patches(product)
     tile = choose_tile(registers, *_tiled(product, lanes), channels)
     products = row_cycles(tile, patches, vectors, channels) * _PLANES
-    transforms = patches * (_ENTER_CYCLES * channels / lanes + _LEAVE_CYCLES * vectors)
-    size = _weight_bytes(product, lanes)
-    padded = tile.covering(1, vectors) * tile.channels(lanes)
-    tasks = 1 if costs.are_near(size) else -(-patches // _task_patches(product, tile, padded))
-    return products + transforms + tasks * costs.weights(size)
+    dealt, size = _dealt(product, tile, tile.channels(lanes)), _weight_bytes(product, lanes)
+    enter = dealt.splits * _ENTER_CYCLES * channels / lanes
+    transforms = patches * (enter + _LEAVE_CYCLES * vectors)
+    groups = 1 if costs.are_near(size) else dealt.groups
+    return products + transforms + groups * costs.weights(size)
 
 
 def _direct_cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
