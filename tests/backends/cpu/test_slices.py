@@ -107,8 +107,8 @@ def test_repeats_equal_the_record(target: str) -> None:
         cases.op("BROADCAST_TO", [wide, _ints(cases, (2, 4, 3, 6, 5))])
         deep = cases.data(dtype, (2, 1, 2, 1, 2, 1, 2, 1))
         cases.op("BROADCAST_TO", [deep, _ints(cases, (2, 3) * 4)])
-        for shape, sizes in (((4, 37, 1), (4, 37, 70)), ((5, 1), (2, 5, 3))):
-            cases.op("BROADCAST_TO", [cases.data(dtype, shape), _ints(cases, sizes)])
+        for narrow, sizes in (((4, 37, 1), (4, 37, 70)), ((5, 1), (2, 5, 3))):
+            cases.op("BROADCAST_TO", [cases.data(dtype, narrow), _ints(cases, sizes)])
         one = cases.data(dtype, ())
         cases.op("FILL", [_ints(cases, (3, 50)), one], dtype=dtype)
         cases.op("FILL", [_ints(cases, ()), one], dtype=dtype)
