@@ -11,12 +11,10 @@ from circlet.passes.quantised import Parameters, parameters, with_parameters
 from circlet.passes.rewriter import Rewriter
 
 _STORED = frozenset({DType.INT8, DType.UINT8})
-_MOVES = frozenset(
+_RESHAPES = frozenset({"RESHAPE", "SQUEEZE", "EXPAND_DIMS"})
+_MOVES = _RESHAPES | frozenset(
     {
         "TRANSPOSE",
-        "RESHAPE",
-        "SQUEEZE",
-        "EXPAND_DIMS",
         "SLICE",
         "STRIDED_SLICE",
         "PAD",
@@ -27,14 +25,17 @@ _MOVES = frozenset(
 
 
 def sink_dequantize(graph: Graph) -> bool:
-    """Have DequantizeLinear run after moves; drop it where QuantizeLinear undoes it.
+    """Have DequantizeLinear run after moves, and QuantizeLinear before reshapes.
 
-    Before: `DequantizeLinear -> MAX_POOL_2D -> QuantizeLinear`. After: `MAX_POOL_2D`.
+    Before: `DequantizeLinear -> MAX_POOL_2D -> QuantizeLinear`. After: `MAX_POOL_2D`, as
+    QuantizeLinear that undoes DequantizeLinear is dropped.
+    Before: `CONV_2D -> SQUEEZE -> QuantizeLinear`. After: `CONV_2D -> QuantizeLinear -> SQUEEZE`.
     """
     rewriter = Rewriter(graph)
     for op in rewriter.ops():
         if op.label == QUANTIZE:
             _undo(op, rewriter)
+            _raise(op, rewriter)
         elif op.kind in _MOVES:
             _sink(op, rewriter, 1)
         elif op.kind == "CONCATENATION":
@@ -58,6 +59,24 @@ def _undo(op: Op, rewriter: Rewriter) -> None:
     elif with_parameters(source, known) and with_parameters(result, wanted):
         flip = Op("QUANTIZE", [source], [result], NoAttrs(), op.origin)
         rewriter.replace([op], flip)
+
+
+def _raise(op: Op, rewriter: Rewriter) -> None:
+    """Quantise what a reshape reads, where nobody else reads what it makes."""
+    real, result, known = op.inputs[0], op.outputs[0], parameters(op)
+    reshape = rewriter.producer(real)
+    if reshape is None or real is None or reshape.kind not in _RESHAPES or known is None:
+        return
+    source = reshape.inputs[0]
+    if source is None or source.is_constant or not rewriter.is_private(real):
+        return
+    if result.dtype not in _STORED or not with_parameters(result, known):
+        return
+    stored = source.like(f"{source.name}_stored")
+    stored.has_rank, stored.dtype, stored.quant = source.has_rank, result.dtype, known.quant
+    before = replace(op, inputs=[source, *op.inputs[1:]], outputs=[stored])
+    after = replace(reshape, inputs=[stored, *reshape.inputs[1:]], outputs=[result])
+    rewriter.replace([reshape, op], before, after)
 
 
 def _sink(op: Op, rewriter: Rewriter, count: int) -> None:

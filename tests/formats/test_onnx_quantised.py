@@ -104,6 +104,21 @@ def test_qlinear_conv_is_an_integer_convolution(
     assert kinds["CUSTOM:onnx.DequantizeLinear"] == 0
 
 
+def test_convolutions_along_time_are_integer_ones(tmp_path: Path) -> None:
+    constants = scalars(x=(0.05, np.uint8(100)), y=(0.4, np.uint8(90)), w=(0.02, np.int8(0)))
+    for name in ("u", "v"):
+        constants[name] = _RNG.integers(-127, 128, (16, 16, 3)).astype(np.int8)
+    nodes: list[Node] = [
+        ("QLinearConv", ["x", "xs", "xz", "u", "ws", "wz", "ys", "yz"], "m", {"pads": [1, 1]}),
+        ("QLinearConv", ["m", "ys", "yz", "v", "ws", "wz", "ys", "yz"], "y", {"pads": [1, 1]}),
+    ]
+    x = _RNG.integers(0, 255, (1, 16, 40)).astype(np.uint8)
+    ours, theirs, kinds = both(model(nodes, constants, ("u", x.shape), "u"), x, tmp_path)
+    close(ours, theirs)
+    assert kinds["CONV_2D"] == 2
+    assert kinds["CUSTOM:onnx.DequantizeLinear"] == kinds["CUSTOM:onnx.QuantizeLinear"] == 0
+
+
 def test_qdq_layers_meet_without_floats_between(tmp_path: Path) -> None:
     constants = conv_constants("i", 16) | scalars(
         x=(0.05, np.uint8(100)), y=(0.9, np.uint8(30)), z=(0.9, np.uint8(30))

@@ -75,12 +75,18 @@ def _slice(
     return x[tuple(taken)]
 
 
-def _pad(attrs: OnnxAttrs, x: Array, pads: Any = None, fill: Any = None, axes: Any = None) -> Array:
+def pad_amounts(attrs: OnnxAttrs, rank: int, pads: Any = None, axes: Any = None) -> Array:
+    """What a Pad adds, [rank, 2]: elements before and behind each axis; negative ones cut."""
     amounts = _ints(attrs.get("pads") if pads is None else pads)
-    places = list(range(x.ndim)) if axes is None else [axis_of(a, x.ndim) for a in _ints(axes)]
-    table = np.zeros((x.ndim, 2), np.int64)
+    places = list(range(rank)) if axes is None else [axis_of(a, rank) for a in _ints(axes)]
+    table = np.zeros((rank, 2), np.int64)
     for i, axis in enumerate(places):
         table[axis] = amounts[i], amounts[i + len(places)]
+    return table
+
+
+def _pad(attrs: OnnxAttrs, x: Array, pads: Any = None, fill: Any = None, axes: Any = None) -> Array:
+    table = pad_amounts(attrs, x.ndim, pads, axes)
     cut = tuple(slice(max(0, -b), n - max(0, -a)) for n, (b, a) in zip(x.shape, table, strict=True))
     kept, table = x[cut], np.maximum(table, 0)
     mode = attrs.get("mode", "constant")

@@ -101,10 +101,13 @@ class Cases:
         attrs: object = None,
         dtype: DType | None = None,
         quant: Quantization | None = None,
+        custom_code: str = "",
     ) -> Tensor:
         """An op whose result is compared."""
         name = f"{kind.lower()}{len(self.outputs)}"
-        result = self.builder.op(kind, inputs, attrs, name=name, dtype=dtype, quant=quant)
+        result = self.builder.op(
+            kind, inputs, attrs, name=name, dtype=dtype, quant=quant, custom_code=custom_code
+        )
         self.outputs.append(result)
         return result
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from circlet.ir import DType, Quantization
+from circlet.ops.onnx.record import OnnxAttrs
 from circlet.ops.quantize import CastAttrs
 from tests.backends.cpu.cases import QUANT, Cases, each_width, each_width_of
 
@@ -41,6 +42,25 @@ def test_halves_and_their_neighbours_round_as_the_record_does(scale: float, targ
         quant = Quantization.per_tensor(scale, 0 if dtype is DType.INT16 else 3)
         for values in (halves, *near, np.nextafter(wide, np.float32(0))):
             cases.op("QUANTIZE", [cases.given(values)], dtype=dtype, quant=quant)
+    cases.check(target)
+
+
+@each_width
+@pytest.mark.parametrize("scale", [0.05, 1 / 255, 0.0078125, 1e-39, 3e38])
+def test_halves_go_to_even_as_in_the_onnx_record(scale: float, target: str) -> None:
+    cases = Cases()
+    step = np.float64(np.float32(scale))
+    with np.errstate(over="ignore"):
+        halves = ((np.arange(-300, 300) + 0.5) * step).astype(np.float32)
+    near = [np.nextafter(halves, np.float32(way)) for way in (-np.inf, np.inf)]
+    factor = cases.constant(np.float32(scale))
+    for dtype in (np.int8, np.uint8):
+        zero = cases.constant(np.array([3], dtype))
+        for values in (halves, *near, np.tile(EDGES[~np.isnan(EDGES)], 31)):
+            given = [cases.given(values), factor, zero]
+            stored = DType(np.dtype(dtype).name.upper())
+            code = "onnx.QuantizeLinear"
+            cases.op("CUSTOM", given, OnnxAttrs(), dtype=stored, custom_code=code)
     cases.check(target)
 
 

@@ -11,6 +11,7 @@ import pytest
 from circlet.ir import DType, Tensor
 from circlet.ops.blocks import DepthAttrs
 from circlet.ops.facts import ShapeAttrs
+from circlet.ops.onnx.record import OnnxAttrs
 from circlet.ops.repeat import MirrorPadAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
@@ -106,6 +107,8 @@ def test_repeats_equal_the_record(target: str) -> None:
         cases.op("BROADCAST_TO", [wide, _ints(cases, (2, 4, 3, 6, 5))])
         deep = cases.data(dtype, (2, 1, 2, 1, 2, 1, 2, 1))
         cases.op("BROADCAST_TO", [deep, _ints(cases, (2, 3) * 4)])
+        for narrow, sizes in (((4, 37, 1), (4, 37, 70)), ((5, 1), (2, 5, 3))):
+            cases.op("BROADCAST_TO", [cases.data(dtype, narrow), _ints(cases, sizes)])
         one = cases.data(dtype, ())
         cases.op("FILL", [_ints(cases, (3, 50)), one], dtype=dtype)
         cases.op("FILL", [_ints(cases, ()), one], dtype=dtype)
@@ -131,6 +134,22 @@ def test_mirrors_equal_the_record(target: str) -> None:
             ):
                 data = cases.data(dtype, shape)
                 cases.op("MIRROR_PAD", [data, _ints(cases, amounts)], MirrorPadAttrs(mode))
+    cases.check(target, threads=2)
+
+
+@each_target
+def test_onnx_pads_of_edge_elements_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for mode in ("edge", "wrap", "reflect"):
+            for shape, pads in (
+                ((2, 5, 7, 3), (0, 1, 3, 0, 0, 2, 0, 0)),
+                ((1, 4, 4, 33), (0, 0, 2, 2, 0, 3, 1, 5)),
+                ((9,), (4, 8)),
+            ):
+                given = [cases.data(dtype, shape), cases.constant(np.array(pads, np.int64))]
+                attrs = OnnxAttrs((("mode", mode),))
+                cases.op("CUSTOM", given, attrs, dtype=dtype, custom_code="onnx.Pad")
     cases.check(target, threads=2)
 
 

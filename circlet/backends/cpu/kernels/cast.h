@@ -1,6 +1,6 @@
 /* Elements of any numeric type as another. Floats become integers towards zero, what lies outside
  * goes to the nearest end, and NaN is 0; integers keep their low bits. Half precision is made and
- * read with integer arithmetic, as not every target has instructions for it. */
+ * read with integer arithmetic where a target has no instructions for it. */
 #ifndef CIRCLET_CAST_H
 #define CIRCLET_CAST_H
 
@@ -27,6 +27,20 @@ CIRCLET_INLINE uint32_t cast_bits_of(float value) {
     return u.bits;
 }
 
+#if defined(__F16C__) || defined(__aarch64__)
+
+CIRCLET_INLINE float cast_from_half(uint16_t half) {
+    union { uint16_t bits; _Float16 value; } u = {half};
+    return (float)u.value;
+}
+
+CIRCLET_INLINE uint16_t cast_to_half(float value) {
+    union { _Float16 value; uint16_t bits; } u = {(_Float16)value};
+    return u.bits;
+}
+
+#else
+
 /* The exponent is moved; numbers without one, and those that are none, are set right after it. */
 CIRCLET_INLINE float cast_from_half(uint16_t half) {
     uint32_t digits = (uint32_t)(half & 0x7fff) << 13, exponent = digits & (0x7c00u << 13);
@@ -52,6 +66,8 @@ CIRCLET_INLINE uint16_t cast_to_half(float value) {
                                                          : normal;
     return (uint16_t)(made | sign >> 16);
 }
+
+#endif
 
 /* A double as a half, rounded once: what 24 digits cannot hold is noted in the last of them. */
 CIRCLET_INLINE uint16_t cast_double_to_half(double value) {

@@ -149,8 +149,22 @@ struct copy_elements_params {
     int64_t column_result; /* stride */
 };
 
+/* An element repeated to eight bytes. */
+CIRCLET_INLINE int64_t copy_pattern(const char *from, int size) {
+    if (size == 8) return (int64_t) * (const copy_u64 *)from;
+    if (size == 4) return (int64_t)(*(const copy_u32 *)from * 0x100000001ull);
+    if (size == 2) return (int64_t)(*(const copy_u16 *)from * 0x1000100010001ull);
+    return (int64_t)(*(const uint8_t *)from * 0x101010101010101ull);
+}
+
 CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, const char *from,
                                int64_t columns, int64_t inner, int size) {
+    if (p->source[6] == 0 && p->result[6] == size) { /* one element along the whole axis */
+        for (int64_t c = 0; c < columns; c++)
+            fill_run(to + c * p->column_result,
+                     copy_pattern(from + c * p->column_source, size), inner * size);
+        return;
+    }
     for (int64_t c = 0; c < columns; c++)
         for (int64_t i = 0; i < inner; i++)
             copy_element(to + c * p->column_result + i * p->result[6],
@@ -267,33 +281,53 @@ CIRCLET_INLINE void fill_border(const struct fill_border_params *p, void *const 
 struct copy_indirect_params {
     int64_t rows;          /* positions of all axes but the last */
     int64_t rows_per_task; /* of a task */
-    int64_t run_bytes;     /* contiguous bytes that one position moves */
     int64_t pattern;       /* the element to fill with, repeated to eight bytes */
     int64_t sizes[6];      /* of the axes */
     int64_t first[6];      /* number of each axis' first entry in the table */
 };
 
+/* Where a row begins by its outer axes. */
+typedef struct copy_place {
+    int64_t from, to;
+    int is_inside;
+} copy_place;
+
+/* The place of row `row` by all axes but the last two. */
+CIRCLET_INLINE copy_place copy_place_of(const struct copy_indirect_params *p, const int64_t *table,
+                                        int64_t row) {
+    copy_place place = {0, 0, 1};
+    int64_t rest = row / p->sizes[4];
+    for (int axis = 3; axis >= 0; axis--) {
+        const int64_t *entry = table + 2 * (p->first[axis] + rest % p->sizes[axis]);
+        place.is_inside &= entry[0] >= 0;
+        place.from += entry[0], place.to += entry[1];
+        rest /= p->sizes[axis];
+    }
+    return place;
+}
+
 /* Operands: source, result, table. An entry of an axis is a pair of offsets, into the source and
  * into the result; they add up over the axes, so that mirrors and blocks, whose addresses no
  * strides give, need tables of the sum of the axes' sizes only. A negative source offset means
- * filling. */
+ * filling. Entries of the last axis are runs, whose bytes follow the offsets. */
 CIRCLET_INLINE void copy_indirect(const struct copy_indirect_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end) {
     (void)scratch;
     const int64_t *table = x[2], *inner = table + 2 * p->first[5];
-    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
-        int64_t rest = row, from = 0, to = 0, is_inside = 1;
-        for (int axis = 4; axis >= 0; axis--) {
-            const int64_t *entry = table + 2 * (p->first[axis] + rest % p->sizes[axis]);
-            is_inside &= entry[0] >= 0;
-            from += entry[0], to += entry[1];
-            rest /= p->sizes[axis];
-        }
-        for (int64_t i = 0; i < p->sizes[5]; i++) {
-            char *target = (char *)x[1] + to + inner[2 * i + 1];
-            if (!is_inside || inner[2 * i] < 0) fill_run(target, p->pattern, p->run_bytes);
-            else copy_run(target, (const char *)x[0] + from + inner[2 * i], p->run_bytes);
+    int64_t row = begin * p->rows_per_task, last = s_min_i64(end * p->rows_per_task, p->rows);
+    while (row < last) {
+        copy_place place = copy_place_of(p, table, row);
+        const int64_t *line = table + 2 * (p->first[4] + row % p->sizes[4]);
+        int64_t run = s_min_i64(p->sizes[4] - row % p->sizes[4], last - row);
+        for (; run > 0; run--, row++, line += 2) {
+            const char *from = (const char *)x[0] + place.from + line[0];
+            char *to = (char *)x[1] + place.to + line[1];
+            int is_inside = place.is_inside && line[0] >= 0;
+            CIRCLET_NO_UNROLL for (int64_t i = 0; i < 3 * p->sizes[5]; i += 3) {
+                char *target = to + inner[i + 1];
+                if (!is_inside || inner[i] < 0) fill_run(target, p->pattern, inner[i + 2]);
+                else copy_run(target, from + inner[i], inner[i + 2]);
+            }
         }
     }
 }

@@ -9,16 +9,27 @@ struct cumsum_params {
     int64_t inner; /* elements behind it */
 };
 
-/* Integers wrap. */
-#define CUMSUM_ACROSS(type)                                                                   \
-    for (int64_t step = 0; step < p->size; step++) {                                      \
-        int64_t at = (is_reverse ? p->size - 1 - step : step) * p->inner;                 \
-        int64_t before = at + (is_reverse ? p->inner : -p->inner);                        \
-        const type *from = (const type *)x[0] + first + (is_exclusive ? before : at);     \
-        type *to = (type *)x[1] + first + at;                                             \
-        const type *sum = (const type *)x[1] + first + before;                            \
-        for (int64_t i = 0; i < p->inner; i++)                                            \
-            to[i] = !step ? (is_exclusive ? 0 : from[i]) : (type)(sum[i] + from[i]);      \
+#define CUMSUM_BLOCK 256 /* elements behind the axis whose sums are kept */
+
+#define CUMSUM_STEP(type, whole_of)                                   \
+    for (int64_t l = 0; l < count; l++) {                             \
+        type value = from[l], before = sum[l], whole = (whole_of);    \
+        to[l] = is_exclusive ? (step ? before : (type)0) : whole;     \
+        sum[l] = whole;                                               \
+    }
+
+/* Integers wrap. The first element is taken as it is: 0 and -0 stay apart. */
+#define CUMSUM_ACROSS(type)                                                               \
+    for (int64_t i = 0; i < p->inner; i += CUMSUM_BLOCK) {                                \
+        type sum[CUMSUM_BLOCK] = {0};                                                     \
+        int64_t count = s_min_i64(CUMSUM_BLOCK, p->inner - i);                            \
+        for (int64_t step = 0; step < p->size; step++) {                                  \
+            int64_t at = first + (is_reverse ? p->size - 1 - step : step) * p->inner + i; \
+            const type *from = (const type *)x[0] + at;                                   \
+            type *to = (type *)x[1] + at;                                                 \
+            if (step) CUMSUM_STEP(type, (type)(before + value))                           \
+            else CUMSUM_STEP(type, value)                                                 \
+        }                                                                                 \
     }
 
 /* `lines` neighbouring lines of contiguous elements side by side: each sum waits for the one before

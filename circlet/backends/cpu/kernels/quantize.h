@@ -1,4 +1,4 @@
-/* Floats to int8 or uint8 of an affine scale: divided, rounded with halves away from zero,
+/* Floats to int8 or uint8 of an affine scale: divided, rounded with halves away from zero or to even,
  * saturated. Products with the inverse scale are fast but not always the quotients; where a
  * number is so near to a half that they may round apart, its vector is divided. */
 #ifndef CIRCLET_QUANTIZE_H
@@ -44,7 +44,13 @@ CIRCLET_INLINE vu16 v_min_u16(vu16 a, vu16 b) {
     return (mask & a) | (~mask & b);
 }
 
-CIRCLET_INLINE vi quantize_exact(const struct quantize_params *p, vf x) {
+/* EVEN: whether halves go to even. NaN is 0. */
+CIRCLET_INLINE vi quantize_exact(const struct quantize_params *p, vf x, const int EVEN) {
+    if (EVEN) {
+        vf y = v_round_even(x / v_splat(p->scale));
+        y = v_select((vi)(y == y), y, v_zero());
+        return v_to_i32(v_clamp(y, v_splat(p->low), v_splat(p->high))) + p->zero;
+    }
     return v_nearest_ratio(x, v_splat(p->scale), v_splat(p->low), v_splat(p->high)) + p->zero;
 }
 
@@ -77,7 +83,7 @@ CIRCLET_INLINE vi quantize_digits(vf x, const quantize_line *line) {
  * fixed point off, where results are in range: only numbers near to halves may round apart from the
  * quotient. */
 CIRCLET_INLINE void quantize_step(const struct quantize_params *p, const quantize_line *line,
-                                  const float *from, uint8_t *to) {
+                                  const float *from, uint8_t *to, const int EVEN) {
     vi y[4];
     CIRCLET_UNROLL for (int u = 0; u < 4; u++)
         y[u] = quantize_digits(v_load(from + u * CIRCLET_LANES), line);
@@ -87,25 +93,25 @@ CIRCLET_INLINE void quantize_step(const struct quantize_params *p, const quantiz
         return;
     }
     CIRCLET_NO_UNROLL for (int u = 0; u < 4; u++)
-        v_narrow_u8(to + u * CIRCLET_LANES, quantize_exact(p, v_load(from + u * CIRCLET_LANES)));
+        v_narrow_u8(to + u * CIRCLET_LANES, quantize_exact(p, v_load(from + u * CIRCLET_LANES), EVEN));
 }
 
 CIRCLET_INLINE void quantize_run(const struct quantize_params *p, const float *from, uint8_t *to,
-                                 int64_t count) {
+                                 int64_t count, const int EVEN) {
     quantize_line line = quantize_line_of(p);
     int64_t i = 0;
     for (; line.is_fit && i + QUANTIZE_STEP <= count; i += QUANTIZE_STEP)
-        quantize_step(p, &line, from + i, to + i);
+        quantize_step(p, &line, from + i, to + i, EVEN);
     CIRCLET_NO_UNROLL for (; i < count; i += CIRCLET_LANES) {
         int64_t n = s_min_i64(CIRCLET_LANES, count - i);
         vf x = element_load_f32(from + i, n, ELEMENT_F32);
-        element_store_i32(to + i, quantize_exact(p, x), n, ELEMENT_U8);
+        element_store_i32(to + i, quantize_exact(p, x, EVEN), n, ELEMENT_U8);
     }
 }
 
 /* Operands: source, result. */
 CIRCLET_INLINE void quantize(const struct quantize_params *p, void *const *x, void *scratch,
-                             int64_t begin, int64_t end) {
+                             int64_t begin, int64_t end, const int EVEN) {
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
         rows_span span = rows_span_of(&p->rows, task);
@@ -114,7 +120,7 @@ CIRCLET_INLINE void quantize(const struct quantize_params *p, void *const *x, vo
                 p,
                 (const float *)x[0] + rows_offset(row, p->rows.sizes, p->source) + span.begin,
                 (uint8_t *)x[1] + rows_offset(row, p->rows.sizes, p->result) + span.begin,
-                span.end - span.begin);
+                span.end - span.begin, EVEN);
     }
 }
 

@@ -1,9 +1,11 @@
-"""Copies by tables of offsets: MIRROR_PAD, SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND."""
+"""Copies by tables of offsets: pads by elements of edges, SPACE_TO_BATCH_ND, BATCH_TO_SPACE_ND."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 import numpy as np
 
@@ -21,12 +23,16 @@ from circlet.backends.cpu.lowering import (
 from circlet.ir import Op
 from circlet.ops.blocks import Blocks, blocks_of
 from circlet.ops.layout import pad_value, paddings
+from circlet.ops.onnx.movement import pad_amounts
+from circlet.ops.onnx.record import attributes
 from circlet.ops.operands import operand
 from circlet.ops.repeat import MirrorPadAttrs
 from circlet.target.targets import Target
 
 _AXES = 6
 _FILL = -1
+_Mode = Literal["edge", "reflect", "symmetric", "wrap"]
+_ONNX_MODES: tuple[_Mode, ...] = ("edge", "reflect", "wrap")
 
 
 @dataclass(frozen=True)
@@ -46,20 +52,30 @@ def _scaled(table: np.ndarray, size: int) -> np.ndarray:
     return np.where(table < 0, _FILL, table * size)
 
 
+def _runs(table: np.ndarray, run_bytes: int) -> np.ndarray:
+    """Neighbouring entries that move, or fill, one run of bytes as one: with each run's bytes."""
+    source, result = table[:, 0], table[:, 1]
+    is_next = np.diff(result) == run_bytes
+    is_next &= np.where(source[1:] < 0, source[:-1] < 0, np.diff(source) == run_bytes)
+    is_next &= (source[:-1] < 0) == (source[1:] < 0)
+    starts = np.flatnonzero(np.concatenate([[True], ~is_next]))
+    counts = np.diff(np.append(starts, len(table)))
+    return np.column_stack([table[starts], counts * run_bytes])
+
+
 def copy_indirect(op: Op, context: Context, axes: list[AxisOffsets], run: int) -> None:
     """Move or fill runs of `run` elements at every combination of the axes' positions."""
     source, result = operand(op, 0), op.outputs[0]
-    size, tables = (
-        element_bytes(result),
-        [_scaled(axis.table, element_bytes(result)) for axis in axes],
-    )
+    size = element_bytes(result)
+    tables = [_scaled(axis.table, size) for axis in axes]
     unmoved = np.zeros((1, 2), np.int64)
     tables = [unmoved] * (_AXES - len(tables)) + tables
+    line_bytes = len(tables[-1]) * run * size
+    tables[-1] = _runs(tables[-1], run * size)
     sizes = [len(table) for table in tables]
-    fields, tasks = row_tasks(prod(sizes[:-1]), sizes[-1] * run * size)
+    fields, tasks = row_tasks(prod(sizes[:-1]), line_bytes)
     params: dict[str, ParamValue] = {
         **fields,
-        "run_bytes": run * size,
         "pattern": fill_pattern(result, pad_value(op)),
         "sizes": outer_fields(tuple(sizes), _AXES),
         "first": [sum(sizes[:axis]) for axis in range(_AXES)],
@@ -67,7 +83,7 @@ def copy_indirect(op: Op, context: Context, axes: list[AxisOffsets], run: int) -
     operands = (
         source_ref(context, source),
         TensorRef(result),
-        context.constant(np.concatenate(tables)),
+        context.constant(np.concatenate([table.reshape(-1) for table in tables])),
     )
     kernel = Kernel("copy.h", "copy_indirect")
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
@@ -79,35 +95,63 @@ def _refuses_mirror(op: Op, target: Target) -> str | None:
     return not_copyable(op.outputs[0])
 
 
-def _mirrored(op: Op, axis: int) -> np.ndarray:
-    """Source index of each index of the result along an axis."""
-    mode = "symmetric" if op.attributes(MirrorPadAttrs).mode == "SYMMETRIC" else "reflect"
-    size, pad = operand(op, 0).static_shape[axis], (paddings(op) or ())[axis]
-    return np.pad(np.arange(size), pad, mode)  # type: ignore[call-overload]
-
-
-def _lower_mirror(op: Op, context: Context) -> None:
-    source, result, amounts = operand(op, 0), op.outputs[0], paddings(op) or ()
+def _lower_edges(op: Op, context: Context, amounts: Sequence[tuple[int, int]], mode: _Mode) -> None:
+    """Pad every axis by its own elements, in the order of a mode of `numpy.pad`."""
+    source, result = operand(op, 0), op.outputs[0]
     own, target = strides_in(context, source), strides_in(context, result)
     shape = result.static_shape
-    whole = bool(shape) and amounts[-1] == (0, 0)
-    axes = [
-        AxisOffsets(_mirrored(op, axis) * own[axis], np.arange(shape[axis]) * target[axis])
-        for axis in range(len(shape) - whole)
-    ]
+    whole = bool(shape) and tuple(amounts[-1]) == (0, 0)
+    axes = []
+    for axis in range(len(shape) - whole):
+        taken = np.pad(np.arange(source.static_shape[axis]), amounts[axis], mode)
+        axes.append(AxisOffsets(taken * own[axis], np.arange(shape[axis]) * target[axis]))
     copy_indirect(op, context, axes, shape[-1] if whole else 1)
 
 
-LOWERINGS.add(
-    Lowering(
-        "MIRROR_PAD",
-        "mirror_pad",
-        _refuses_mirror,
-        _lower_mirror,
-        strided_inputs=True,
-        strided_output=True,
+def _lower_mirror(op: Op, context: Context) -> None:
+    is_symmetric = op.attributes(MirrorPadAttrs).mode == "SYMMETRIC"
+    _lower_edges(op, context, paddings(op) or (), "symmetric" if is_symmetric else "reflect")
+
+
+def _onnx_amounts(op: Op) -> list[tuple[int, int]] | None:
+    """What an ONNX Pad adds to each axis; None where a run computes it."""
+    pads, axes = op.input(1), op.input(3)
+    if any(tensor is not None and not tensor.is_constant for tensor in (pads, axes)):
+        return None
+    known = [None if tensor is None else tensor.data for tensor in (pads, axes)]
+    table = pad_amounts(attributes(op), len(operand(op, 0).static_shape), *known)
+    return [(int(before), int(after)) for before, after in table]
+
+
+def _refuses_onnx(op: Op, target: Target) -> str | None:
+    amounts, mode = _onnx_amounts(op), attributes(op).get("mode", "constant")
+    if amounts is None:
+        return "the paddings are not constant"
+    if mode not in _ONNX_MODES:
+        return f"{mode} is no mode of elements of the edges"
+    if any(min(pair) < 0 for pair in amounts):
+        return "an amount is negative"
+    return not_copyable(op.outputs[0]) or not_copyable(operand(op, 0))
+
+
+def _lower_onnx(op: Op, context: Context) -> None:
+    _lower_edges(op, context, _onnx_amounts(op) or [], attributes(op).get("mode"))
+
+
+for _kind, _refuses, _lower in (
+    ("MIRROR_PAD", _refuses_mirror, _lower_mirror),
+    ("CUSTOM:onnx.Pad", _refuses_onnx, _lower_onnx),
+):
+    LOWERINGS.add(
+        Lowering(
+            _kind,
+            "pad_edges",
+            _refuses,
+            _lower,
+            strided_inputs=True,
+            strided_output=True,
+        )
     )
-)
 
 
 def _refuses_blocks(op: Op, target: Target) -> str | None:
