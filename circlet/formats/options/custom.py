@@ -52,6 +52,7 @@ _DECODE: dict[str, Decode] = {
     **dict.fromkeys(_POOLS, mediapipe.decode_pool),
     **dict.fromkeys(_TRANSFORMS, mediapipe.decode_transform),
     "RaggedTensorToTensor": ragged_attrs,
+    "TFLM_DECODE": no_attrs,
     "TFText>NgramsStringJoin": ngrams_attrs,
     "TFText>WhitespaceTokenizeWithOffsetsV2": no_attrs,
     "tftext:Ngrams": ngrams_attrs,

@@ -33,7 +33,8 @@ CIRCLET_EXPORT uint32_t split(int64_t tasks, uint32_t threads, uint64_t worthwhi
 }
 static thread_team team;
 CIRCLET_EXPORT void shares(uint32_t chunks, uint32_t threads, uint32_t *begins) {
-    offer(&team, chunks, threads);
+    bound_step step = {.chunks = chunks};
+    offer(&team, &step, threads);
     for (uint32_t i = 0; i < threads; i++) begins[i] = i ? ticket_begin(team.shares[i].open) : 0;
     begins[threads] = ticket_end(team.shares[threads - 1].open);
 }
@@ -67,7 +68,7 @@ def test_threads_get_equal_parts_of_a_step(threads: int, tasks: int, worthwhile:
     inside().function("shares", c_uint32, c_uint32, ctypes.c_void_p)(chunks, used, begins)
     assert (firsts[0], firsts[chunks]) == (0, tasks)
     assert (begins[0], begins[used]) == (0, chunks)
-    assert chunks <= (8 * threads if worthwhile >= 4 * threads else max(2, worthwhile))
+    assert chunks <= (8 * threads if worthwhile >= 4 * threads else max(threads, worthwhile))
     sizes = np.diff(firsts[: chunks + 1])
     assert 1 <= sizes.min() <= sizes.max() <= sizes.min() + 1
     parts = np.diff([firsts[begin] for begin in begins[: used + 1]])
