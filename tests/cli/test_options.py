@@ -12,7 +12,7 @@ from circlet import load_artifact
 from circlet.backends.cpu.toolchain import RUNTIME_DIR
 from circlet.compiler.compile import compile_model
 from circlet.errors import PlacementError
-from circlet.ir import DType
+from circlet.ir import DType, Tensor
 from circlet.ops.build import builder
 from circlet.options import Options
 from tests.attacks import growth
@@ -59,7 +59,8 @@ def test_an_artifact_takes_options_that_it_fulfils(artifact: Path, option: tuple
 
 def test_strict_holds_for_what_an_artifact_runs_in_numpy() -> None:
     b = builder()
-    b.output(b.op("WHERE", [b.input("x", DType.BOOL, (4,))], name="found"))
+    made = [Tensor("values", DType.FLOAT32, (None,)), Tensor("places", DType.INT32, (4,))]
+    b.output(*b.op_many("UNIQUE", [b.input("x", DType.FLOAT32, (4,))], made))
     plain = compile_model(networks.tflite(b), Options())
     assert load_artifact(plain).placement[0]["backend"] == "reference"
     with pytest.raises(PlacementError, match="not taken by 'cpu'"):

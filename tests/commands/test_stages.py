@@ -12,7 +12,7 @@ import pytest
 from circlet.commands.stages import StageRequest, dump_stage
 from circlet.errors import InputError
 from circlet.formats import dumps
-from circlet.ir import DType
+from circlet.ir import DType, Tensor
 from circlet.ops.build import builder
 from circlet.options import Options
 from tests.cli.call import circlet
@@ -86,13 +86,13 @@ def test_values_that_change_backends_are_named(tmp_path: Path) -> None:
     b = builder()
     x = b.input("x", DType.FLOAT32, (4,))
     y = b.op("RELU", [x], name="y")
-    found = b.op("WHERE", [b.op("GREATER", [y, b.constant("zero", np.float32(0))])], name="found")
+    made = [Tensor("values", DType.FLOAT32, (None,)), Tensor("places", DType.INT32, (4,))]
     path = tmp_path / "model.tflite"
-    path.write_bytes(dumps(b.output(found).model(), "tflite"))
+    path.write_bytes(dumps(b.output(*b.op_many("UNIQUE", [y], made)).model(), "tflite"))
     plan = text(path, "plan")
     assert "[cpu]" in plan
     assert "[reference]" in plan
-    assert re.search(r"^permute .*: cpu to reference, BOOL$", plan, re.MULTILINE)
+    assert re.search(r"^permute .*: cpu to reference, FLOAT32$", plan, re.MULTILINE)
 
 
 def test_a_plan_is_no_graph(model: Path) -> None:

@@ -53,14 +53,14 @@ def bind_if(op: Op, bounds: Bounds) -> None:
         results = [_widened(inner, outer, op, branch) for inner, outer in pairs]
         counts = [branch.count(_size_in(region, op, size, branch), op) for size in sizes]
         taken = [*map(branch.tensor, region.inputs)]
-        regions.append(Graph(region.name, taken, [*results, *counts], branch.ops))
+        regions.append(Graph(region.name, taken, [*results, *counts], branch.done))
     given = list(dict.fromkeys(count for branch in branches for count in branch.given))
     for region, branch in zip(regions, branches, strict=True):
         region.inputs += [branch.given.get(t) or count_tensor(t.name) for t in given]
     found = [count_tensor(f"{op.name} (size)") for _ in sizes]
     inputs = [None if tensor is None else bounds.tensor(tensor) for tensor in op.inputs]
     outputs = [*map(bounds.tensor, op.outputs), *found]
-    bounds.ops.append(replace(op, inputs=[*inputs, *given], outputs=outputs, regions=regions))
+    bounds.done.append(replace(op, inputs=[*inputs, *given], outputs=outputs, regions=regions))
     for size, count in zip(sizes, found, strict=True):
         bounds.find(size, count)
 

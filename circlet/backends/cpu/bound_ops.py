@@ -47,7 +47,7 @@ def bind(op: Op, bounds: Bounds) -> None:
         NotBoundError: There is no way, or it lacks a bound or a count.
     """
     if not needs_bounds(op, bounds.table):
-        bounds.ops.append(op)
+        bounds.done.append(op)
         return
     if op.outputs[0] in bounds.table.numbers:
         _bind_numbers(op, bounds)

@@ -35,12 +35,12 @@ class Bounds:
         is_trial: Whether counts that nobody finds are taken to be found elsewhere.
 
     Attributes:
-        ops: The ops so far, in order.
+        done: The ops so far, in order.
     """
 
     def __init__(self, table: SizeTable, most_bytes: int, *, is_trial: bool = False) -> None:
         self.table = table
-        self.ops: list[Op] = []
+        self.done: list[Op] = []
         self.most_bytes, self.is_trial = most_bytes, is_trial
         self._tensors: dict[Tensor, Tensor] = {}
         self._counts: dict[Size, Tensor] = {}
@@ -104,13 +104,13 @@ class Bounds:
         known = None if not fixed else self.table.joined(size.form, fixed)
         assert known is None or isinstance(known, int)
         terms = [self.count(term, op) for term in size.terms if isinstance(term, Size)]
-        self.ops.append(Op(SIZE, [*terms], [made], SizeAttrs(size.form, known), op.origin))
+        self.done.append(Op(SIZE, [*terms], [made], SizeAttrs(size.form, known), op.origin))
         return made
 
     def add(self, op: Op, kind: str, inputs: Sequence[Tensor | None], attrs: object,
             outputs: Sequence[Tensor]) -> None:  # fmt: skip
         """Append an op that has the origin of another one."""
-        self.ops.append(Op(kind, [*inputs], [*outputs], attrs, op.origin))
+        self.done.append(Op(kind, [*inputs], [*outputs], attrs, op.origin))
 
     def repeat(self, op: Op, **changes: object) -> None:
         """Append an op over what stands for its tensors."""
@@ -118,7 +118,7 @@ class Bounds:
             "inputs": [None if t is None else self.tensor(t) for t in op.inputs],
             "outputs": [self.tensor(t) for t in op.outputs],
         }
-        self.ops.append(replace(op, **{**made, **changes}))  # type: ignore[arg-type]
+        self.done.append(replace(op, **{**made, **changes}))  # type: ignore[arg-type]
 
 
 def needs_bounds(op: Op, table: SizeTable) -> bool:
@@ -157,7 +157,7 @@ def bounded_partition(partition: Partition, table: SizeTable, most_bytes: int) -
         _places(partition.inputs, bounds, numbers),
         _places(partition.outputs, bounds, numbers),
     )
-    return replace(partition, ops=tuple(bounds.ops), ports=ports)
+    return replace(partition, ops=tuple(bounds.done), ports=ports)
 
 
 def _given_counts(partition: Partition, bounds: Bounds) -> dict[Size, Tensor]:

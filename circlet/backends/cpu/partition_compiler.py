@@ -114,7 +114,7 @@ class CpuCompiler:
             bind(op, bounds)
         except NotBoundError as error:
             return Reason(str(error))
-        answers = map(self.supports, bounds.ops)
+        answers = map(self.supports, bounds.done)
         return next((a for a in answers if isinstance(a, Reason)), Supported("bounded"))
 
     def optimize(self, partition: Partition) -> Partition:
