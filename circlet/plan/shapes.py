@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from circlet.errors import CircletError, GraphError, LimitError
 from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.copy import copy_of_graph
@@ -18,6 +20,7 @@ from circlet.passes.inline_branch import InlineBranch
 from circlet.passes.rewriter import Rewriter
 from circlet.plan.lower_onnx import LowerOnnx
 
+_MOST_ELEMENTS = 1 << 58  # in sizes that are not 0, which numpy multiplies even for nothing
 _ROUNDS = 64
 _COPIED_PART = 8  # of the operators that a network may have, as copies for other sizes
 Operands = tuple[Shape | None, ...]
@@ -228,6 +231,13 @@ def _set(tensor: Tensor, shape: Shape, has_rank: bool = True) -> None:
 
 
 def _check_size(tensor: Tensor, where: Op | Tensor, limits: Limits) -> None:
+    if prod(size or 1 for size in tensor.shape) > _MOST_ELEMENTS:
+        raise LimitError(
+            "a tensor has sizes that no address reaches",
+            where=where.name,
+            why=f"{tensor.name!r} is {list(tensor.shape)}",
+            fix="check the attributes of the operator: blocks, scales and repeats",
+        )
     if tensor.size_bytes > limits.tensor_bytes:
         raise LimitError(
             "a tensor is larger than allowed",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from circlet.small_dtypes import SMALL_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _DTYPES = frozenset(
     (
@@ -28,14 +28,13 @@ def check_description(facts: Mapping[str, Any]) -> None:
         ValueError, KeyError, TypeError: It does not.
     """
     count = len(facts["values"])
-    for fields in facts["values"]:
-        _check_value(fields)
-        if not _is_integer(fields.get("continues", -1), -1, count - 1):
-            raise ValueError("a value continues what is no value")
+    _check_values(facts["values"])
     for entry in (facts, *facts["partitions"]):
         for role in ("inputs", "outputs"):
             if not all(_is_integer(number, 0, count - 1) for number in _list(entry[role])):
                 raise ValueError(f"{role} are no numbers of values")
+    if any(-1 in facts["values"][number]["shape"] for number in facts["inputs"]):
+        raise ValueError("an input has a size that only a run would tell")
     for entry in facts["partitions"]:
         if not all(isinstance(row, list) and len(row) == 2 for row in _list(entry["ops"])):
             raise ValueError("operators are no pairs of kinds and names")
@@ -43,6 +42,13 @@ def check_description(facts: Mapping[str, Any]) -> None:
         raise ValueError("the placement is no table")
     if not _is_integer(facts.get("file_bytes", 0), 0, _LARGEST_SIZE):
         raise ValueError("the size of the file is no number of bytes")
+
+
+def _check_values(values: Sequence[Mapping[str, Any]]) -> None:
+    for fields in values:
+        _check_value(fields)
+        if not _is_integer(fields.get("continues", -1), -1, len(values) - 1):
+            raise ValueError("a value continues what is no value")
 
 
 def _check_value(fields: Mapping[str, Any]) -> None:

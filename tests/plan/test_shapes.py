@@ -65,6 +65,11 @@ def test_an_input_above_the_limit_is_refused_even_where_nothing_reads_it() -> No
         fix_shapes(graph, Limits(tensor_bytes=1000))
 
 
+def test_an_empty_tensor_of_sizes_beyond_all_addresses_is_refused() -> None:
+    with pytest.raises(LimitError, match="no address reaches"):
+        fix_shapes(chain((0, 1 << 30, 1 << 30)), DEFAULT_LIMITS)
+
+
 def window(height: int, padding: str = "VALID") -> Graph:
     """A convolution with a window of 3 x 3 over an image of `height` x 8."""
     b = builder()

@@ -58,6 +58,7 @@ WRONG: dict[str, Callable[[Facts], object]] = {
     "a scale that is a text": lambda f: f["values"][0].update(scale=["1"]),
     "a start that is no text": lambda f: f["values"][0].update(initial=[]),
     "a start that is no hexadecimal": lambda f: f["values"][0].update(initial="zz"),
+    "an input of open size": lambda f: f["values"][f["inputs"][0]].update(shape=[2, -1]),
     "inputs outside": lambda f: f["inputs"].append(99),
     "negative outputs": lambda f: f["outputs"].append(-1),
     "outputs by name": lambda f: f["outputs"].append("sum"),
