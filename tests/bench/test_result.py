@@ -78,16 +78,17 @@ def test_results_of_another_version_are_refused() -> None:
 
 
 def test_the_newest_run_of_a_class_of_machines_is_found(tmp_path: Path) -> None:
-    for day, isa in (
-        ("03", "x86_64_v3"),
-        ("02", "x86_64_v4+amx_int8"),
-        ("01", "x86_64_v4+amx_int8"),
+    for day, isa, cpus in (
+        ("04", "x86_64_v4+amx_int8", 16),
+        ("03", "x86_64_v3", 16),
+        ("02", "x86_64_v4+amx_int8", 2),
+        ("01", "x86_64_v4+amx_int8", 2),
     ):
-        run = json.dumps({"machine": {"isa": isa}})
+        run = json.dumps({"machine": {"isa": isa, "cpus": cpus}})
         (tmp_path / f"run-2026-01-{day}.json").write_text(run)
     found = [newest_file("run", of, tmp_path) for of in (None, *CLASSES)]
     days = [path and path.stem.removeprefix("run-2026-01-") for path in found]
-    assert days == ["03", "02", None, "03", None]
+    assert days == ["04", "04", "02", None, "03", None]
     assert newest_file("run", folder=tmp_path / "absent") is None
 
 
