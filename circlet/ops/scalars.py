@@ -57,8 +57,13 @@ def _cast_whole(source: DType, result: DType) -> Expr:
 
 
 def cast_scalar(op: Op) -> Scalar:
-    """CAST of one element: floats truncate and saturate, integers keep their low bits."""
+    """CAST of one element: floats truncate and saturate, integers keep their low bits.
+
+    GraphError for floats of another size than 32 bits, which no expression computes.
+    """
     source, result = operand(op, 0).dtype, op.outputs[0].dtype
+    if any(dtype.is_float and dtype != DType.FLOAT32 for dtype in (source, result)):
+        raise GraphError(f"no expression casts {source.name} to {result.name}", where=op.name)
     if result == DType.BOOL:
         kind = "f32" if source == DType.FLOAT32 else "i64" if source == DType.INT64 else "i32"
         return Scalar(Var(0, kind).differs(0))
@@ -98,5 +103,5 @@ def element_scalar(op: Op) -> Scalar | None:
         return None
     try:
         return build(op)
-    except GraphError:  # An 8-bit form that only a table computes.
+    except GraphError:  # An 8-bit form that only a table computes, or floats of 16 bits.
         return None

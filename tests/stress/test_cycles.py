@@ -7,10 +7,12 @@ prints what the process holds on the way; it ends with 1 where that has grown.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +28,7 @@ from circlet.options import Options
 from tests.runtime import networks
 
 CYCLES, WARM_UP, MARKS = 10_000, 1000, 10
+_FILES = 32
 _X = np.linspace(-1, 1, 6, dtype=np.float32)
 _Y = np.maximum(_X, 0)
 
@@ -109,13 +112,22 @@ def test_opening_and_closing_leaks_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_is_held_is_counted(tmp_path: Path) -> None:
+    gc.collect()  # what other tests left to it would be closed meanwhile
     before = Held.now()
-    kept = np.ones(1 << 20)  # 8 MiB
-    with (tmp_path / "file").open("w"):
-        assert Held.now().is_more_than(before._replace(resident_mib=float("inf")))
-        assert Held.now()._replace(descriptors=0).is_more_than(before)
-    del kept
-    assert not before.is_more_than(before)
+    with ExitStack() as opened:
+        for number in range(_FILES):
+            opened.enter_context((tmp_path / str(number)).open("w"))
+        assert Held.now().descriptors > before.descriptors + _FILES // 2
+
+
+@pytest.mark.parametrize(
+    ("name", "slack"), [("descriptors", 0), ("threads", 0), ("mappings", 8), ("resident_mib", 4)]
+)
+def test_any_kind_of_growth_is_noticed(name: str, slack: int) -> None:
+    before = Held(descriptors=6, threads=3, mappings=200, resident_mib=66.5)
+    held = getattr(before, name)
+    assert not before._replace(**{name: held + slack}).is_more_than(before)
+    assert before._replace(**{name: held + slack + 1}).is_more_than(before)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

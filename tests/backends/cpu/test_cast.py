@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.ir import DType
+from circlet.ir import DType, Tensor
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.quantize import CASTABLE
+from circlet.ops.split import SplitAttrs
 from tests.backends.cpu.cases import Cases, each_target
 from tests.backends.cpu.harness import run_native, runnable
 from tests.tiers import quick_of
@@ -66,3 +67,14 @@ def test_half_precision_becomes_float(target: str) -> None:
     cases.op("DEQUANTIZE", [cases.given(halves)], dtype=DType.FLOAT32)
     cases.op("CAST", [cases.given(halves)], dtype=DType.FLOAT64)
     check(cases, target, threads=2)
+
+
+@each_target
+def test_parts_of_one_channel_become_half_precision(target: str) -> None:
+    cases = Cases()
+    image = cases.data(DType.FLOAT32, (1, 2, 3, 2))
+    axis = cases.constant(np.array(3, np.int32))
+    parts = [Tensor(f"part{number}", DType.FLOAT32, (1, 2, 3, 1)) for number in range(2)]
+    for part in cases.builder.op_many("SPLIT", [axis, image], parts, SplitAttrs(2)):
+        cases.op("CAST", [part], dtype=DType.FLOAT16)
+    check(cases, target)
