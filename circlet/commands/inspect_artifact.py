@@ -11,6 +11,8 @@ from circlet.artifact.file import Artifact, open_artifact
 from circlet.artifact.values import Value
 from circlet.errors import ArtifactError
 
+_MOST_NESTED = 32
+
 
 @dataclass(frozen=True)
 class PartRow:
@@ -78,6 +80,7 @@ def inspect_artifact(path: Path) -> ArtifactInspection:
 
 def _inspected(artifact: Artifact, path: Path) -> ArtifactInspection:
     facts = artifact.metadata
+    _check_nesting(facts)
     return ArtifactInspection(
         artifact=str(path),
         circlet=str(facts["circlet"]),
@@ -102,6 +105,17 @@ def _inspected(artifact: Artifact, path: Path) -> ArtifactInspection:
         ),
         tuning=tuple(dict(record) for record in facts.get("tuning", ())),
     )
+
+
+def _check_nesting(facts: Mapping[str, Any]) -> None:
+    """What is shown is copied and written by recursion, which must not depend on the file."""
+    level: list[Any] = [facts]
+    for _ in range(_MOST_NESTED):
+        inner = (value.values() if isinstance(value, dict) else value for value in level)
+        level = [child for values in inner for child in values if isinstance(child, (dict, list))]
+        if not level:
+            return
+    raise ValueError("it is nested too deeply")
 
 
 def _values(facts: Mapping[str, Any], role: str) -> Iterator[ValueRow]:

@@ -50,6 +50,10 @@ def _evaluate_tile(op: Op, inputs: Arrays) -> list[np.ndarray]:
     data, counts = present(inputs[0]), ints(inputs[1])
     if len(counts) != data.ndim or min(counts, default=0) < 0:
         raise GraphError(f"TILE cannot repeat {data.shape} by {counts}", where=op.name)
+    if 0 in counts:  # numpy repeats the other axes before it drops all
+        return [
+            np.empty([n * times for n, times in zip(data.shape, counts, strict=True)], data.dtype)
+        ]
     return [np.tile(data, counts) if counts else data]
 
 

@@ -8,6 +8,7 @@ from math import floor, frexp
 import numpy as np
 import numpy.typing as npt
 
+from circlet.errors import GraphError
 from circlet.ir import DType, Op, Tensor
 
 Int64 = npt.NDArray[np.int64]
@@ -123,9 +124,16 @@ def quantize_value(value: float, scale: np.float32, zero_point: int) -> int:
 
 @lru_cache(maxsize=64)
 def limits(dtype: DType) -> tuple[int, int]:
-    """Smallest and largest value of an integer type."""
-    info = np.iinfo(dtype.value.lower())
-    return int(info.min), int(info.max)
+    """Smallest and largest value of an integer type, of any number of bits.
+
+    Raises:
+        GraphError: It is none.
+    """
+    if not dtype.is_integer:
+        raise GraphError(f"{dtype.name} has no range of integers")
+    if dtype.value.startswith("U"):
+        return 0, (1 << dtype.bits) - 1
+    return -(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1
 
 
 def activation_of(op: Op) -> str:

@@ -35,6 +35,9 @@ def check_description(facts: Mapping[str, Any]) -> None:
                 raise ValueError(f"{role} are no numbers of values")
     if any(-1 in facts["values"][number]["shape"] for number in facts["inputs"]):
         raise ValueError("an input has a size that only a run would tell")
+    made = {number for entry in facts["partitions"] for number in entry["outputs"]}
+    if any(-1 in facts["values"][number]["shape"] for number in {*facts["outputs"]} - made):
+        raise ValueError("an output of open size is made by no partition")
     for entry in facts["partitions"]:
         if not all(isinstance(row, list) and len(row) == 2 for row in _list(entry["ops"])):
             raise ValueError("operators are no pairs of kinds and names")

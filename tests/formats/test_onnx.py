@@ -228,6 +228,35 @@ def test_a_node_of_more_outputs_than_its_operator_has_is_refused() -> None:
         load(model(nodes, {"x": [1, 2, 4, 4]}, {"y": [1, 2, 4, 4]}))
 
 
+def test_an_operator_without_an_operand_that_it_needs_is_refused() -> None:
+    match = helper.make_node("RegexFullMatch", [""], ["y"], name="match", pattern="a")
+    with pytest.raises(GraphError, match=r"match \(RegexFullMatch\)") as caught:
+        load(model([match], {"x": [1]}, {"y": [1]}))
+    assert caught.value.why == "0, X"
+
+
+@pytest.mark.parametrize("side", ["inputs", "outputs", "values"])
+def test_negative_sizes_are_refused_before_types_are_inferred(side: str) -> None:
+    proto = onnx.ModelProto.FromString(
+        model([node("GatherND", "x i", "y")], {"x": [1, 2], "i": [1, -1]}, {"y": [1]})
+    )
+    if side != "inputs":
+        proto.graph.input[1].type.tensor_type.shape.dim[1].dim_value = 1
+        stated = helper.make_tensor_value_info("other", FLOAT, [-7])
+        (proto.graph.output if side == "outputs" else proto.graph.value_info).append(stated)
+    with pytest.raises(GraphError, match="negative size"):
+        load(proto.SerializeToString())
+
+
+def test_negative_sizes_inside_of_branches_are_refused() -> None:
+    inner = helper.make_node("GatherND", ["x", "i"], ["z"])
+    stated = helper.make_tensor_value_info("z", FLOAT, [-1])
+    branch = helper.make_graph([inner], "branch", [], [stated])
+    chosen = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+    with pytest.raises(GraphError, match="negative size"):
+        load(model([chosen], {"c": [1], "x": [1, 2], "i": [1, 1]}, {"y": [1]}))
+
+
 def test_an_operator_that_names_more_outputs_than_it_gives_is_refused() -> None:
     b, x = builder(), np.ones((1, 2, 4, 4), np.float32)
     given = b.input("x", DType.FLOAT32, x.shape)

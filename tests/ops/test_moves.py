@@ -141,6 +141,7 @@ def test_choices_agree(dtype: DType) -> None:
 def test_repeats_agree(dtype: DType) -> None:
     data = values(dtype, (2, 1, 3))
     agrees("TILE", data, [const([2, 3, 1])])
+    agrees("TILE", data, [const([1 << 29, 0, 1])])
     agrees("BROADCAST_TO", data, [const([4, 2, 5, 3])])
     if dtype in (F32, I32, I64):
         agrees("ZEROS_LIKE", data, [])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from circlet import load_artifact
+from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import ArtifactError, CircletError, GraphError
 from circlet.formats import dumps_whole, load_whole
 from circlet.ir import Model
@@ -59,6 +61,10 @@ WRONG: dict[str, Callable[[Facts], object]] = {
     "a start that is no text": lambda f: f["values"][0].update(initial=[]),
     "a start that is no hexadecimal": lambda f: f["values"][0].update(initial="zz"),
     "an input of open size": lambda f: f["values"][f["inputs"][0]].update(shape=[2, -1]),
+    "an output of open size that nothing makes": lambda f: (
+        f["values"].append({**f["values"][0], "shape": [-1]}),
+        f["outputs"].append(len(f["values"]) - 1),
+    ),
     "inputs outside": lambda f: f["inputs"].append(99),
     "negative outputs": lambda f: f["outputs"].append(-1),
     "outputs by name": lambda f: f["outputs"].append("sum"),
@@ -91,6 +97,17 @@ def test_metadata_of_another_rank_than_its_graph_ends_in_a_code() -> None:
     artifact.text = json.dumps(document).encode()
     with pytest.raises(CircletError):
         load_artifact(artifact.data(), cache=False).run([np.ones((1, 1, 4, 4, 2), np.float32)])
+
+
+def test_metadata_that_is_nested_too_deeply_is_not_shown(tmp_path: Path) -> None:
+    def nest(facts: Facts) -> None:
+        for _ in range(100):
+            facts["options"] = {"inner": facts["options"]}
+
+    path = tmp_path / "deep.circlet"
+    path.write_bytes(with_facts(nest))
+    with pytest.raises(ArtifactError, match="too deeply"):
+        inspect_artifact(path)
 
 
 def test_metadata_that_is_a_list_is_refused() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
 from circlet.formats.onnx.attributes import attribute_value, stored_attributes
+from circlet.formats.onnx.checked import place
 from circlet.formats.onnx.halves import OTHER_TYPES, TYPED, Halves
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.rank import UnknownRankError
-from circlet.formats.onnx.schema import check_node
 from circlet.formats.onnx.sequences import TensorList, tensor_list
 from circlet.formats.onnx.table import find_importer
 from circlet.formats.onnx.tensors import TensorStore, dtype_of
@@ -199,10 +199,9 @@ class GraphImporter:
         return tensor
 
     def _import(self, proto: Any) -> None:
-        where = f"{proto.name or next(iter(proto.output), '')} ({proto.op_type})"
+        where = place(proto)
         domain = "" if proto.domain == "ai.onnx" else str(proto.domain)
         inputs = [self.value(name, where) if name else None for name in proto.input]
-        check_node(proto, domain, self.state.opsets.get(domain, 0), where)
         values = {a.name: attribute_value(a, where) for a in proto.attribute}
         opset = self.state.opsets.get(domain, 1 if domain else 0)
         node = Node(self, proto, inputs, values, opset)

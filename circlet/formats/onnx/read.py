@@ -6,6 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from circlet.errors import FormatError, GraphError, InputError, LimitError, UnsupportedOpsError
+from circlet.formats.onnx.checked import (
+    DEFAULT_DOMAINS,
+    all_nodes,
+    check_names,
+    check_nodes,
+    stated_opsets,
+)
 from circlet.formats.onnx.graph import GraphImporter, Reading
 from circlet.formats.onnx.notes import SIGNATURES, stated_signatures, text_blob
 from circlet.formats.onnx.skeleton import skeleton
@@ -17,7 +24,6 @@ from circlet.ops import all_records
 from circlet.ops.onnx.record import PREFIX
 
 OLDEST_OPSET = 6
-_DOMAINS = ("", "ai.onnx")
 # Kinds with a record that run faster as the functions that the standard writes them as.
 _UNFOLDED = frozenset({"Attention", "LinearAttention"})
 
@@ -38,6 +44,7 @@ def read_onnx(
     small, views = skeleton(data)
     proto = _parsed(small)
     opsets = _opsets(proto)
+    check_nodes(proto, opsets)
     proto = _inferred(_inlined(_inferred(proto)))
     store = TensorStore(views, limits, folder)
     state = Reading(store, limits, opsets)
@@ -69,22 +76,8 @@ def _parsed(data: bytes) -> Any:
         raise FormatError("the .onnx file is damaged", why=str(error)) from None
     if not proto.HasField("graph"):
         raise FormatError("the .onnx file holds no graph", why="it may be damaged, or none at all")
-    _check_names(proto)
+    check_names(proto)
     return proto
-
-
-def _check_names(proto: Any) -> None:
-    """Names must be UTF-8: others come as bytes, which are no names to anyone."""
-    for node in _nodes(proto):
-        names = (node.op_type, node.domain, node.name, *node.input, *node.output)
-        if not all(isinstance(name, str) for name in (*names, *(a.name for a in node.attribute))):
-            raise FormatError("a name in the .onnx file is no UTF-8 text", where=repr(node.op_type))
-    graph = proto.graph
-    values = (*graph.input, *graph.output, *graph.value_info, *graph.initializer)
-    if not all(isinstance(value.name, str) for value in values):
-        raise FormatError("a name in the .onnx file is no UTF-8 text", where=str(graph.name))
-    if not all(isinstance(entry.domain, str) for entry in proto.opset_import):
-        raise FormatError("a name in the .onnx file is no UTF-8 text", where="opset_import")
 
 
 def _opsets(proto: Any) -> dict[str, int]:
@@ -95,10 +88,7 @@ def _opsets(proto: Any) -> dict[str, int]:
     """
     from onnx.defs import onnx_opset_version
 
-    found = {
-        "" if entry.domain in _DOMAINS else str(entry.domain): int(entry.version)
-        for entry in proto.opset_import
-    }
+    found = stated_opsets(proto.opset_import)
     version, newest = found.setdefault("", OLDEST_OPSET), onnx_opset_version()
     if 1 <= version < OLDEST_OPSET and _means_the_same(proto, version):
         return found
@@ -115,7 +105,7 @@ def _means_the_same(proto: Any, version: int) -> bool:
     """Whether all operators of a model mean in the oldest set that is read what they meant then."""
     from onnx import defs
 
-    for node in _nodes(proto):
+    for node in all_nodes(proto):
         try:
             known = [defs.get_schema(node.op_type, v) for v in (version, OLDEST_OPSET)]
         except defs.SchemaError:
@@ -133,7 +123,7 @@ def _inlined(proto: Any) -> Any:
 
     kept = _known()
     own = {(function.domain, function.name) for function in proto.functions}
-    used = {(node.domain, node.op_type) for node in _nodes(proto)}
+    used = {(node.domain, node.op_type) for node in all_nodes(proto)}
     unfolded = {key for key in used & kept - own if key[1] in _UNFOLDED}
     if not own and not unfolded and not any(_has_body(*key) for key in used - kept):
         return proto
@@ -155,24 +145,11 @@ def _known() -> set[tuple[str, str]]:
     return kinds | {("ai.onnx", kind) for domain, kind in kinds if not domain}
 
 
-def _nodes(proto: Any) -> list[Any]:
-    found: list[Any] = []
-    waiting = [proto.graph, *proto.functions]
-    while waiting:
-        graph = waiting.pop()
-        for node in graph.node:
-            found.append(node)
-            for attribute in node.attribute:
-                waiting += [attribute.g] if attribute.HasField("g") else []
-                waiting += list(attribute.graphs)
-    return found
-
-
 def _has_body(domain: str, kind: str) -> bool:
     from onnx import defs
 
     try:
-        schema = defs.get_schema(kind, domain="" if domain in _DOMAINS else domain)
+        schema = defs.get_schema(kind, domain="" if domain in DEFAULT_DOMAINS else domain)
     except defs.SchemaError:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)

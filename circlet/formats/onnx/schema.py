@@ -14,10 +14,11 @@ _NAMES = ("", "float", "int", "string", "tensor", "graph", "floats", "ints", "st
 
 
 class _Stated(NamedTuple):
-    """The types of an operator's attributes, which must be there, and how many outputs it has."""
+    """The types of an operator's attributes, which must be there, its operands and outputs."""
 
     types: Mapping[str, int] = MappingProxyType({})
     required: frozenset[str] = frozenset()
+    operands: tuple[tuple[int, str], ...] = ()  # places and names of those that it needs
     most_outputs: int = sys.maxsize
 
 
@@ -28,10 +29,13 @@ def check_node(proto: Any, domain: str, opset: int, where: str) -> None:
 
     Raises:
         FormatError: An attribute has another type, or a needed one lacks.
-        GraphError: It has more outputs.
+        GraphError: A needed operand lacks, or it has more outputs.
     """
     stated = _stated(str(proto.op_type), domain, opset)
     _check_attributes(proto, stated, where)
+    for place, name in stated.operands:
+        if place >= len(proto.input) or not proto.input[place]:
+            raise GraphError("a node lacks an operand", where=where, why=f"{place}, {name}")
     named = [number for number, name in enumerate(proto.output, 1) if name]
     if named and named[-1] > stated.most_outputs:
         why = f"output {named[-1]} of at most {stated.most_outputs}"
@@ -63,7 +67,13 @@ def _stated(kind: str, domain: str, opset: int) -> _Stated:
         schema = defs.get_schema(kind, domain=domain)
     types = {name: int(a.type.value) for name, a in schema.attributes.items()}
     required = frozenset(name for name, a in schema.attributes.items() if a.required)
-    return _Stated(types, required, schema.max_output)
+    optional = defs.OpSchema.FormalParameterOption.Optional
+    operands = tuple(
+        (place, operand.name)
+        for place, operand in enumerate(schema.inputs[: schema.min_input])
+        if operand.option != optional
+    )
+    return _Stated(types, required, operands, schema.max_output)
 
 
 def _name(number: int) -> str:
