@@ -86,8 +86,10 @@ def _show(rows: list[Row], found: Profile, peaks: Peaks, top: int) -> None:
             f"{100 * row.roof:6.1f}  {row.bound:10}  {row.kind} / {row.kernel} / "
             f"{_shortened(row.source)}"
         )
-    least = sum(row.roof * row.us for row in rows)
-    print(f"the roofline of all kernel calls is {least:.1f} us, {100 * least / steps:.0f} % of it")
+    if rows:
+        least = sum(row.roof * row.us for row in rows)
+        share = f"{100 * least / steps:.0f} % of it"
+        print(f"the roofline of all kernel calls is {least:.1f} us, {share}")
 
 
 def _show_beside(pairs: list[Beside], top: int) -> None:

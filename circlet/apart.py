@@ -1,8 +1,9 @@
 """Functions called in a process of their own, whose crash or hang is an error and not the end.
 
 The process lasts from call to call, so that what it has imported and read serves the next one.
-What it logs and how far it has come is heard here; what it prints goes to standard error. Nothing
-of it lives on when this process is gone, nor when a call is interrupted.
+What it logs and how far it has come is heard here, and what it prints is logged: engines tell
+terminals what no user asked for. Nothing of it lives on when this process is gone, nor when a call
+is interrupted.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from logging.handlers import QueueHandler
 from multiprocessing.connection import Connection
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock
+from threading import Lock, Thread
 from time import monotonic
 from typing import Any
 
 from circlet.errors import BackendError, CircletError, DeadlineError
+from circlet.escape import escaped
 from circlet.forking import close_here, keep_from_children, undivided
 from circlet.leash import end_with_pipe
 from circlet.progress import listening, relay
@@ -32,10 +34,11 @@ from circlet.progress import listening, relay
 Tell = Callable[[object, float], None]
 """Called in the process with what it is about to do, and the seconds that this may take."""
 
-_STDERR = 2
 _PACKAGES = Path(__file__).parents[1]
 _SERVE = "from circlet.apart import serve; serve({}, {})"
 _LOGGER = "circlet"
+_LAST_WORDS_S = 5.0  # what printed is gone by then
+LOGGER = logging.getLogger(__name__)
 _ANSWER, _ERROR, _TOLD, _PROGRESS, _LOG = range(5)
 
 
@@ -123,6 +126,17 @@ class _Child:
             finally:
                 os.close(end)
             self._connection = Connection(ours.detach())
+        self._last_line = ""
+        self._listener = Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        """Log what is printed, line by line, until nobody can print any more."""
+        assert self._process.stdout is not None
+        with self._process.stdout as printed:
+            for line in printed:
+                self._last_line = escaped(line.decode(errors="replace").strip())
+                LOGGER.info("printed in a process of its own: %s", self._last_line)
 
     def answer(
         self, request: object, limit_s: float, heard: Callable[[Any], None]
@@ -154,12 +168,9 @@ class _Child:
         return kind, value
 
     def _ending(self) -> str:
-        status = self._process.wait()
-        if status >= 0:
-            return f"ended with status {status}"
-        with suppress(ValueError):
-            return f"was ended by {signal.Signals(-status).name}"
-        return f"was ended by signal {-status}"
+        end = _end_of(self._process.wait())
+        self._listener.join(_LAST_WORDS_S)
+        return f"{end}, and last printed: {self._last_line}" if self._last_line else end
 
     def close(self) -> None:
         """Kill it and all that it started, and let go of it."""
@@ -167,8 +178,18 @@ class _Child:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        self._listener.join(_LAST_WORDS_S)
         self._connection.close()
         close_here(self._leash)
+
+
+def _end_of(status: int) -> str:
+    """What an exit status says, in a clause."""
+    if status >= 0:
+        return f"ended with status {status}"
+    with suppress(ValueError):
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"was ended by signal {-status}"
 
 
 def _started(connection: int, leash: int) -> subprocess.Popen[bytes]:
@@ -180,7 +201,8 @@ def _started(connection: int, leash: int) -> subprocess.Popen[bytes]:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             pass_fds=(connection, leash),
             stdin=subprocess.DEVNULL,
-            stdout=_STDERR,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             process_group=0,
         )
     except OSError as error:

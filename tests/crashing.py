@@ -18,6 +18,7 @@ from tests.runtime.faulty import Behaviour, FaultyBackend
 
 NAME = "faulty"
 ABORTS, HANGS = "CIRCLET_TEST_ABORTS", "CIRCLET_TEST_HANGS"
+MEMORY = "CIRCLET_TEST_MEMORY"
 
 
 @dataclass
@@ -34,16 +35,20 @@ class Ending(Behaviour):
 
 def make() -> FaultyBackend:
     """What the entry point calls."""
-    return FaultyBackend(Ending())
+    return FaultyBackend(Ending(memory=os.environ.get(MEMORY, "")))
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, **stages: str) -> None:
-    """Have this process, and those that it starts, find the backend; `aborts` or `hangs` there."""
+    """Have this process, and those that it starts, find the backend.
+
+    Args:
+        stages: Where it `aborts` or `hangs`; and the kind of its `memory`.
+    """
     about = folder / "crashing-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: crashing\nVersion: 1\n")
     (about / "entry_points.txt").write_text(f"[{GROUP}]\n{NAME} = tests.crashing:make\n")
     monkeypatch.syspath_prepend(folder)
-    for name, key in (("aborts", ABORTS), ("hangs", HANGS)):
+    for name, key in (("aborts", ABORTS), ("hangs", HANGS), ("memory", MEMORY)):
         monkeypatch.setenv(key, stages.get(name, ""))
     find_backend.cache_clear()

@@ -52,7 +52,7 @@ def loaded(code: str) -> set[str]:
     """Modules that are loaded after a program ran."""
     program = f"{code}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True
     )
     return set(done.stdout.splitlines()[-1].split())
 

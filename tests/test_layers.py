@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,34 @@ def test_imports_point_down(room: str) -> None:
 )
 def test_table_is_applied(importer: str, source: str, allowed: bool) -> None:
     assert all(is_allowed(importer, name) for _, name in imported(source)) is allowed
+
+
+TABLE = "circlet.backends.cpu.lower"
+"""A package that imports all of its modules, which count as one here."""
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
+
+
+def imported_at_once(path: Path, modules: Collection[str]) -> Iterator[str]:
+    """Modules of the package that a file imports as soon as it is imported itself."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in modules else node.module for name in names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_any_module_may_be_imported_first() -> None:
+    modules = {module_of(path): path for path in PACKAGE.rglob("*.py")}
+    needs: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        for other in imported_at_once(path, modules):
+            pair = [TABLE if each.startswith(f"{TABLE}.") else each for each in (name, other)]
+            if other in modules and pair[0] != pair[1] and not name.startswith(f"{other}."):
+                needs.setdefault(pair[0], set()).add(pair[1])
+    TopologicalSorter(needs).prepare()  # tells the modules of a cycle

@@ -20,6 +20,8 @@ from circlet.target.targets import Target
 LEVELS_BYTES = tuple(16 << 10 + step for step in range(13))
 """Working sets at which bandwidth is measured: from what fits L1 to what fits no cache."""
 
+_OF_SINGLE_CHANNELS = frozenset({"DEPTHWISE_CONV_2D"})
+
 Steps = Sequence[tuple[int, str]]
 """For each step of a plan the position of its op in the partition, and the kernel's name."""
 
@@ -68,6 +70,8 @@ class Peaks:
         fp32_gflops: Fused multiply-adds, two operations each.
         int8_gops: Four-way dot products of bytes into int32: by tiles (AMX), matrices (i8mm) or
             vectors (VNNI, sdot) where the CPU has them, else as two products of int16.
+        int8_vector_gops: The same by vectors, which is all that products of single channels
+            (depthwise convolutions) can use.
         int16_gops: Two-way products of int16 into int32.
         requantised_gops: Accumulators made into int8 outputs.
         read_gbs, copy_gbs: Bandwidth at each size of `LEVELS_BYTES`; a copy counts both ways.
@@ -75,14 +79,17 @@ class Peaks:
 
     fp32_gflops: float
     int8_gops: float
+    int8_vector_gops: float
     int16_gops: float
     requantised_gops: float
     read_gbs: tuple[float, ...]
     copy_gbs: tuple[float, ...]
 
-    def gops(self, unit: str) -> float:
-        """The peak of "fp32", "int8" or "int16" arithmetic."""
-        return {"fp32": self.fp32_gflops, "int8": self.int8_gops, "int16": self.int16_gops}[unit]
+    def gops(self, work: Work) -> float:
+        """The peak of the arithmetic that a kernel call does."""
+        if work.unit == "int8":
+            return self.int8_vector_gops if work.kind in _OF_SINGLE_CHANNELS else self.int8_gops
+        return self.fp32_gflops if work.unit == "fp32" else self.int16_gops
 
     def bandwidth(self, working_set: int) -> float:
         """GB/s that no working set of so many bytes exceeds: the best of all not much smaller."""

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from circlet.apart import Apart, LostError, Tell
 from circlet.artifact.cache import Cache
 from circlet.artifact.file import HEADER, is_of_other_version, open_artifact
 from circlet.artifact.folder import PrivateFolder
@@ -23,6 +24,7 @@ from circlet.target.targets import native_target
 from circlet.target.threads import default_threads
 
 _ROOM_BYTES = 4 << 20
+_BACKEND_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,9 @@ class Finding:
 def diagnose(backends: Sequence[str] | None = None) -> list[Finding]:
     """Check everything; of backends all or those named. An error is a finding that is not ok."""
     checks: dict[str, Callable[[], str]] = {"machine": _machine, "cache": _cache}
-    checks |= {name: partial(_backend, name) for name in backends or backend_names()}
-    return [_checked(subject, check) for subject, check in checks.items()]
+    with Apart() as apart:
+        checks |= {name: partial(_apart, apart, name) for name in backends or backend_names()}
+        return [_checked(subject, check) for subject, check in checks.items()]
 
 
 def _checked(subject: str, check: Callable[[], str]) -> Finding:
@@ -102,7 +105,16 @@ def _is_sound(file: StoredFile) -> bool:
     return True
 
 
-def _backend(name: str) -> str:
+def _apart(apart: Apart, name: str) -> str:
+    """What a backend is found to do, in a process that it may end."""
+    try:
+        found: str = apart.call(_backend, name, limit_s=_BACKEND_S)
+    except LostError as error:
+        raise error.coded("it ended the process that tried it", name) from error
+    return found
+
+
+def _backend(tell: Tell, name: str) -> str:
     """Run the embedded int8 sample on all its pictures; exact answers are said so.
 
     The last default backend runs what a backend of some operators alone does not take.

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from circlet.apart import Apart
+from circlet.backends.faults import Asked
 from circlet.backends.memory import home_of
 from circlet.backends.registry import find_backend
 from circlet.compiler.planning import PlannedModel, plan
 from circlet.compiler.template import Template
+from circlet.costs.steps import Steps, carried_out
 from circlet.errors import InputError
 from circlet.formats import load
+from circlet.ir import Op
 from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options
 from circlet.pareto.find import SearchRequest, find_front
 from circlet.pareto.front import FrontPoint, read_front
 from circlet.placement.file import read_placement, rules_of, with_placement, write_placement
+from circlet.placement.interface import Candidate, Reason, Supported
 from circlet.placement.rule import Placed
 from circlet.plan.transfers import Transfer, transfers
+
+_ASKING_S = 300.0  # without an answer, nor the end of what follows the last one
 
 
 @dataclass(frozen=True)
@@ -113,12 +121,39 @@ class Placement:
 def place_network(request: PlaceRequest) -> Placement:
     """Place the operators of a network; nothing is compiled or run.
 
+    Backends are asked in a process of its own: one that ends it takes not what it was asked for.
+
     Raises:
         InputError: A rule matches nothing, or a file holds no placement.
         CircletError: As `circlet.compiler.compile.compile_model`.
     """
-    options = with_placement(request.options, request.placement)
     point = _point(request)
+    with Apart() as apart:
+        asked = replace(request, search=None)
+        found: Placement = carried_out(apart, _placement, asked, point, limit_s=_ASKING_S)
+    return found
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """A backend that takes no operator of which asking it ended the process before."""
+
+    backend: Candidate
+    steps: Steps
+
+    @property
+    def name(self) -> str:
+        return self.backend.name
+
+    def supports(self, op: Op) -> Supported | Reason:
+        key = f"{op.label} {sorted(source.id for source in op.origin.sources)}"
+        if self.steps.begins("asking", self.name, key):
+            return Asked(self.backend).supports(op)
+        return Reason(f"asking it ended the process: {self.steps.why_lost(self.name, key)}")
+
+
+def _placement(steps: Steps, request: PlaceRequest, point: FrontPoint | None) -> Placement:
+    options = with_placement(request.options, request.placement)
     if point is not None:
         rules = (*options.backend_of, *rules_of(point.configuration.placement))
         setting = point.configuration.setting
@@ -126,7 +161,7 @@ def place_network(request: PlaceRequest) -> Placement:
             backend_of=rules, level=setting.level, executor=options.executor or setting.executor
         )
     model = load(request.model, options.limits)
-    planned = plan(Template.of(model, options), options)
+    planned = plan(Template.of(model, options), options, asking=partial(_Watched, steps=steps))
     by_source = _by_source(planned.placed)
     against = read_placement(request.against) if request.against is not None else None
     if request.output is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -90,11 +90,13 @@ def plan(
     *,
     loaded: frozenset[str] | None = None,
     refused: Mapping[str, Mapping[int, str]] | None = None,
+    asking: Callable[[Candidate], Candidate] = Asked,
 ) -> PlannedModel:
     """Optimise, place and partition a copy of a checked model.
 
     Args:
         refused: Ids of source operators that backends, by name, are not to be given, and why.
+        asking: What asks a backend about operators.
         loaded: Backends that have code of the network at other sizes of its inputs loaded; None
             where it was never compiled.
 
@@ -115,8 +117,8 @@ def plan(
     model, open_sizes = _rewritten(template, job)
     graph = model.main
     settle_sizes(graph, job.sizes)
-    asking = [Asked(compiler) for compiler in compilers]
-    candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asking]
+    asked = [asking(compiler) for compiler in compilers]
+    candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asked]
     placed = _placed(graph, options, template.words, candidates)
     most, is_parallel = options.limits.partitions, options.executor == "parallel"
     last = compilers[len(options.preferred) - 1]

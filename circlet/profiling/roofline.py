@@ -61,7 +61,7 @@ def least_times(work: Work, machine: Machine) -> Least:
     call fit: they were written a moment ago.
     """
     peaks, threads = machine.peaks, machine.threads
-    arithmetic = 2 * work.macs * work.made / peaks.gops(work.unit)
+    arithmetic = 2 * work.macs * work.made / peaks.gops(work)
     weights = work.constant_bytes / peaks.bandwidth(machine.resident_bytes)
     data = work.data_bytes / peaks.bandwidth(work.bytes)
     return Least(*(ns / threads / 1e3 for ns in (arithmetic, weights, data)))

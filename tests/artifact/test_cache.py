@@ -237,7 +237,7 @@ def test_processes_that_ask_at_once_build_once(folder: Path, tmp_path: Path) -> 
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
     assert log.read_text() == "built\n"
     assert kept(folder) == [f"{KEY}.circlet"]

@@ -39,7 +39,10 @@ class Ended(NamedTuple):
 def run_confined(*arguments: object, folder: Path) -> Ended:
     """`circlet` with these arguments; what it prints goes to a file in the folder."""
     command = [sys.executable, "-m", "circlet", *map(str, arguments)]
-    environment = child.environment(CIRCLET_CACHE_DIR=str(folder / "c"))
+    environment = child.environment(
+        CIRCLET_CACHE_DIR=str(folder / "c"),
+        OPENBLAS_NUM_THREADS="1",  # it takes addresses for each core of the machine
+    )
     start = time.monotonic()
     with (folder / "printed").open("w+") as printed:
         process = subprocess.Popen(

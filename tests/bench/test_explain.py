@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bench import explain
 from bench.explain_rows import explained
 from bench.steps import Profile, profile
 from bench.synthetic import KINDS
@@ -21,7 +23,7 @@ from tests.bench.files import small_file
 from tests.windows import conv2d_attrs
 
 RATES = tuple(200.0 - 15 * level for level in range(len(LEVELS_BYTES)))
-PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, RATES, RATES)
+PEAKS = Peaks(100.0, 400.0, 150.0, 200.0, 10.0, RATES, RATES)
 
 
 def call(macs: int, data: int, weights: int = 0, unit: str = "fp32") -> Work:
@@ -56,6 +58,22 @@ def test_arithmetic_sets_the_roofline_of_heavy_calls() -> None:
     (row,) = explained(found, PEAKS)
     assert row.bound == "arithmetic" and row.roof == pytest.approx(0.5)
     assert row.gops == pytest.approx(50.0) and row.share == 1.0
+
+
+def test_bytes_of_single_channels_are_held_against_vectors() -> None:
+    dense = call(1_000_000, 64, unit="int8")
+    single = replace(dense, kind="DEPTHWISE_CONV_2D")
+    found = Profile((TimedWork(dense, 40.0), TimedWork(single, 40.0)), 80.0, 0.0, 0, 1)
+    assert [row.roof for row in explained(found, PEAKS)] == pytest.approx([0.125, 1 / 3])
+
+
+def test_a_network_that_numpy_runs_alone_has_no_roofline(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    explain._show([], Profile((), 2.0, 1.5, 0, 1), PEAKS, 0)
+    shown = capsys.readouterr().out
+    assert "its 0 kernel calls 0.0 us, numpy 1.5 us" in shown
+    assert "roofline" not in shown
 
 
 def test_memory_sets_the_roofline_of_light_calls() -> None:

@@ -17,7 +17,7 @@ from circlet.profiling.roofline import TimedWork
 from tests.bench.files import small_file
 
 RATES = (100.0,) * len(LEVELS_BYTES)
-PEAKS = Peaks(100.0, 400.0, 200.0, 10.0, RATES, RATES)
+PEAKS = Peaks(100.0, 400.0, 150.0, 200.0, 10.0, RATES, RATES)
 
 
 def row(

@@ -87,7 +87,7 @@ def test_sums_of_vectors_without_fused_products_are_multiplied_in_the_loop() -> 
 def test_bandwidth_is_never_below_that_of_a_larger_working_set() -> None:
     falling = tuple(float(len(LEVELS_BYTES) - at) for at in range(len(LEVELS_BYTES)))
     dented = (falling[0], 0.5, *falling[2:])
-    peaks = Peaks(1.0, 1.0, 1.0, 1.0, dented, dented)
+    peaks = Peaks(1.0, 1.0, 1.0, 1.0, 1.0, dented, dented)
     assert peaks.bandwidth(1) == peaks.bandwidth(LEVELS_BYTES[0]) == falling[0]
     for size in LEVELS_BYTES:
         assert peaks.bandwidth(size) >= peaks.bandwidth(size + 1)

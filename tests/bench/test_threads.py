@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,10 @@ def test_gains_compare_times_in_one_state_of_the_cpus() -> None:
     assert row.text("net", 2).split()[-1] == "1.50"
 
 
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+def _state_and_ticks(pid: int) -> tuple[str, int]:
+    """A process's state, and how long it has run so far."""
+    behind_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return behind_name[0], int(behind_name[11])
 
 
 def test_a_busy_process_runs_only_when_it_is_to_and_ends() -> None:
@@ -48,11 +51,13 @@ def test_a_busy_process_runs_only_when_it_is_to_and_ends() -> None:
     busy = BusyProcess(cpu)
     try:
         assert os.sched_getaffinity(busy.pid) == {cpu}
+        _, before = _state_and_ticks(busy.pid)
         busy.set_busy(True)
-        assert _state(busy.pid) == "R"
+        while _state_and_ticks(busy.pid)[1] == before:
+            time.sleep(0.01)
         busy.set_busy(False)
         os.waitid(os.P_PID, busy.pid, os.WSTOPPED)
-        assert _state(busy.pid) == "T"
+        assert _state_and_ticks(busy.pid)[0] == "T"
     finally:
         busy.close()
     assert not Path(f"/proc/{busy.pid}").exists()

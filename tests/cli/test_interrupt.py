@@ -18,10 +18,9 @@ case "$*" in
   *--version*) echo gcc; exit 0 ;;
 esac
 echo $$ >> {pids}
-sleep 60
+sleep 600
 """
-_WAIT_S = 60
-_SOON_S = 30  # one second on an idle machine; what it ends sleeps for 60
+_WAIT_S = 120  # one second on an idle machine; what it ends sleeps for 600
 
 
 @pytest.mark.parametrize("command", ["run", "compile"])
@@ -45,10 +44,8 @@ def test_ctrl_c_while_compiling_kills_the_compilers(tmp_path: Path, command: str
     until = time.monotonic() + _WAIT_S
     while time.monotonic() < until and not (pids.exists() and len(pids.read_text().split()) > 1):
         time.sleep(0.02)
-    start = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=_WAIT_S)
-    assert time.monotonic() - start < _SOON_S
     assert (process.returncode, err) == (130, "interrupted\n")
     assert not output.exists()
     for pid in pids.read_text().split():

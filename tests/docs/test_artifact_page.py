@@ -41,10 +41,10 @@ def test_a_c_program_runs_the_parts(artifact: bytes, tmp_path: Path) -> None:
         ["cc", "-std=gnu11", "-Wall", "-Werror", include, "host.c", "-ldl", "-o", "host"],
     ):
         environment = child.environment()
-        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=60)
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=240)
     picture = SAMPLE.image()
     done = subprocess.run(
-        ["./host", "parts"], cwd=tmp_path, input=picture.tobytes(), capture_output=True, timeout=60
+        ["./host", "parts"], cwd=tmp_path, input=picture.tobytes(), capture_output=True, timeout=240
     )
     assert done.returncode == 0
     (wanted,) = load_artifact(artifact, threads=1).run([picture]).values()

@@ -92,7 +92,7 @@ def test_an_example_that_lacks_files_says_how_it_is_called(script: str) -> None:
     pytest.importorskip("PIL", reason="examples open pictures")
     command = [sys.executable, str(FOLDER / script)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=child.environment()
+        command, capture_output=True, text=True, timeout=240, env=child.environment()
     )
     assert done.returncode == 1 and f"python examples/{script} " in done.stderr
     assert "Traceback" not in done.stderr

@@ -9,7 +9,7 @@ from circlet.profiling.reasons import Facts, Piece, why
 from circlet.profiling.roofline import Machine, least_times
 
 RATES = (100.0,) * len(LEVELS_BYTES)
-MACHINE = Machine(Peaks(100.0, 400.0, 200.0, 10.0, RATES, RATES), 1, 0)
+MACHINE = Machine(Peaks(100.0, 400.0, 150.0, 200.0, 10.0, RATES, RATES), 1, 0)
 
 
 def piece(

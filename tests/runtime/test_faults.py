@@ -21,7 +21,7 @@ from tests.runtime.networks import mixed, tflite
 
 BACKENDS = ("faulty", "cpu", "reference")
 GIVEN = [np.linspace(-2, 2, 10, dtype=np.float32).reshape(2, 5)]
-LIMITED = DEFAULT_LIMITS._replace(run_seconds=0.05)
+LIMITED = DEFAULT_LIMITS._replace(run_seconds=0.3)
 PREPARING = ("compiler", "supports", "optimize", "compile", "load", "bind")
 
 

@@ -23,7 +23,7 @@ from tests.windows import conv2d_attrs, depthwise_attrs
 
 # Python 3.12 warns of what these tests prove to work.
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-CHILD_S = 60
+CHILD_S = 240
 
 
 @pytest.fixture(scope="module")

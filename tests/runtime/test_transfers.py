@@ -14,6 +14,7 @@ from circlet.ir import DType, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from tests.cli.call import as_json
+from tests.crashing import install
 from tests.runtime.faulty import Behaviour, installed
 from tests.runtime.networks import tflite
 
@@ -118,7 +119,10 @@ def test_a_profile_tells_what_copies_take(device: Behaviour) -> None:
     assert told + found.between_us == pytest.approx(found.whole_us)
 
 
-def test_a_placement_tells_what_is_copied_and_where(device: Behaviour, tmp_path: Path) -> None:
+def test_a_placement_tells_what_is_copied_and_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, tmp_path, memory="device")
     path = tmp_path / "chain.tflite"
     path.write_bytes(network("RTR"))
     found = as_json("place", str(path), "--backend", "faulty,reference")

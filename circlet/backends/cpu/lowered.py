@@ -22,6 +22,7 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     Ref,
     TensorRef,
+    vector_bytes,
 )
 from circlet.backends.cpu.once import once_first
 from circlet.backends.cpu.reuse_index import KernelLocation, ReuseIndex, kernel_key
@@ -34,15 +35,6 @@ from circlet.plan.partition import Partition
 from circlet.target.targets import Target
 
 T = TypeVar("T")
-
-
-def vector_bytes(target: Target) -> int:
-    """Width of the vector registers that `simd.h` uses for a target."""
-    if target.arch != "x86_64":
-        return 16
-    if target.has("avx512f"):
-        return 64
-    return 32 if target.has("avx2") else 16
 
 
 class Lowered:

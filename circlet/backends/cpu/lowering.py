@@ -107,6 +107,15 @@ class Packed(NamedTuple):
 Packing = Callable[[], tuple[Sequence[np.ndarray], Any]]
 
 
+def vector_bytes(target: Target) -> int:
+    """Width of the vector registers that `simd.h` uses for a target."""
+    if target.arch != "x86_64":
+        return 16
+    if target.has("avx512f"):
+        return 64
+    return 32 if target.has("avx2") else 16
+
+
 class Context(Protocol):
     """What a lowering may ask of the compiler."""
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
@@ -129,6 +133,26 @@ def output_plan(kernel: int, tasks: int, steps: int = 1) -> bytes:
 
 def executable(plan: bytes, constants: bytes = b"") -> Executable:
     return Executable(runtime(), plan, constants, [unit_image()])
+
+
+def wait_until_begun(target: Ints) -> None:
+    """Wait until a run in another thread has counted up this output of zeros."""
+    while not target.any():
+        time.sleep(0.001)
+
+
+@contextmanager
+def cancelled_once_begun(binding: Binding, target: Ints) -> Iterator[None]:
+    """Another thread cancels the run of this block as soon as it has begun."""
+
+    def cancel() -> None:
+        wait_until_begun(target)
+        binding.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    yield
+    thread.join()
 
 
 def chain(length: int, size: int, threads: int) -> tuple[Binding, Ints, Ints]:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.abi import params_bytes, params_dtype
-from circlet.backends.cpu.lowered import vector_bytes
-from circlet.backends.cpu.lowering import ParamValue
+from circlet.backends.cpu.lowering import ParamValue, vector_bytes
 from circlet.backends.cpu.toolchain import KERNELS_DIR, compile_unit
 from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import TARGETS, runnable

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -215,22 +215,29 @@ def test_a_run_that_is_ended_leaves_it_to_the_next() -> None:
     assert _counts(executable) == first
 
 
+def _wait_until_begun(executable: Executable) -> None:
+    """Wait until another thread has counted in resident memory."""
+    looking = Binding(executable, [], [np.zeros(8, np.int32)])
+    counted = (ctypes.c_int32 * 8).from_address(looking._address(Space.RESIDENT, 0, 0))
+    native.wait_until_begun(np.ctypeslib.as_array(counted))
+
+
 def test_who_waits_for_it_may_give_up() -> None:
-    executable = _counting(20)
+    executable = _counting(50)
     maker = threading.Thread(target=_counts, args=(executable,))
     maker.start()
-    time.sleep(0.05)
+    _wait_until_begun(executable)
     with pytest.raises(DeadlineError):
         _counts(executable, 10_000_000)
     maker.join()
-    assert _counts(executable) == [20] * 8
+    assert _counts(executable) == [50] * 8
 
 
 def test_a_child_makes_what_its_parent_was_making() -> None:
     executable = _counting(20)
     maker = threading.Thread(target=_counts, args=(executable,))
     maker.start()
-    time.sleep(0.05)
+    _wait_until_begun(executable)
     child = os.fork()
     if child == 0:  # what the parent had counted by then is counted on
         os._exit(0 if min(_counts(executable)) >= 20 else 1)

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +91,7 @@ def test_one_thread_makes_no_worker() -> None:
         "assert native.runtime().pool_workers() == 2\n"
     )
     root = Path(__file__).parents[3]
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, cwd=root)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=240, cwd=root)
 
 
 @pytest.mark.smoke
@@ -117,11 +116,10 @@ def test_callers_on_several_threads_get_right_answers() -> None:
 
 def test_one_binding_does_one_run_at_a_time() -> None:
     target = np.zeros(1, np.int32)
-    binding = Binding(native.executable(native.output_plan(native.SLOW, 1, 400)), [], [target])
+    binding = Binding(native.executable(native.output_plan(native.SLOW, 1, 2000)), [], [target])
     caller = threading.Thread(target=_run_until_cancelled, args=(binding,))
     caller.start()
-    while target[0] == 0:
-        time.sleep(0.001)
+    native.wait_until_begun(target)
     with pytest.raises(BackendError, match="already running"):
         binding.run()
     with pytest.raises(BackendError):
@@ -139,12 +137,9 @@ def test_cancel_stops_the_run_in_progress_and_no_later_one() -> None:
     target = np.zeros(2, np.int32)
     binding = Binding(native.executable(native.output_plan(native.SLOW, 2, 2000)), [], [target], 2)
     binding.cancel()
-    timer = threading.Timer(0.02, binding.cancel)
-    timer.start()
-    with pytest.raises(CancelledError):
+    with native.cancelled_once_begun(binding, target), pytest.raises(CancelledError):
         binding.run()
     assert target.max() < 2_000_000_000  # what all steps would have counted
-    timer.join()
     binding.cancel()
     with pytest.raises(DeadlineError):
         binding.run(1)
@@ -154,7 +149,7 @@ def test_a_timeout_ends_the_run_and_the_next_run_is_whole() -> None:
     target = np.zeros(1, np.int32)
     binding = Binding(native.executable(native.output_plan(native.SLOW, 1, 20)), [], [target])
     with pytest.raises(DeadlineError):
-        binding.run(5 * NS_PER_MS)
+        binding.run(NS_PER_MS)
     target[:] = 0
     binding.run(2**64 - 1)
     assert target[0] == 20_000_000
@@ -187,12 +182,11 @@ def _run_in_child(
 
 def test_fork_during_a_run_leaves_the_child_a_usable_binding() -> None:
     target = np.zeros(1, np.int32)
-    plan = native.output_plan(native.SLOW, 1, 100)
+    plan = native.output_plan(native.SLOW, 1, 2000)
     binding = Binding(native.executable(plan), [], [target])
     caller = threading.Thread(target=_run_until_cancelled, args=(binding,))
     caller.start()
-    while target[0] == 0:
-        time.sleep(0.001)
+    native.wait_until_begun(target)
     child = os.fork()
     if child == 0:
         _exit_with_status_of_a_run(binding)
@@ -314,14 +308,19 @@ def test_run_outlives_the_binding_and_the_executable() -> None:
     np.testing.assert_array_equal(target, source + 10)
 
 
+def _mapped_units() -> int:
+    return Path("/proc/self/maps").read_text().count("circlet-unit")
+
+
 def test_many_executables_are_loaded_and_unloaded() -> None:
+    gc.collect()  # what other tests left to it would be unloaded meanwhile
+    before = _mapped_units()
     for turn in range(50):
         binding, source, target = native.chain(turn % 3 + 1, 8, 1)
         binding.run()
         assert target[0] == sum(range(turn % 3 + 2)), source
         del binding
-    maps = Path("/proc/self/maps").read_text()
-    assert maps.count("circlet-unit") < 20
+    assert _mapped_units() < before + 20
 
 
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64", "armv7", "riscv64"])
@@ -377,6 +376,6 @@ def test_a_c_program_runs_a_plan_without_python(tmp_path: Path) -> None:
     subprocess.run([*command, "-ldl", "-lpthread"], cwd=tmp_path, check=True, timeout=120)
     names = ["./host", "./runtime.so", "./unit.so", "plan"]
     result = subprocess.run(
-        names, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        names, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )
     assert (result.returncode, result.stdout) == (0, "17 10\n")

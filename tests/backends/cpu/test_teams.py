@@ -89,11 +89,8 @@ def test_a_caller_that_sleeps_beside_its_workers_notices_that_it_is_cancelled() 
     target = np.zeros(4, np.int32)
     plan = native.output_plan(native.NAP, 4, 1000)
     binding = Binding(native.executable(plan), [], [target], 2)
-    timer = threading.Timer(0.02, binding.cancel)
-    timer.start()
-    with pytest.raises(CancelledError):
+    with native.cancelled_once_begun(binding, target), pytest.raises(CancelledError):
         binding.run()
-    timer.join()
     assert target.max() < 1000
 
 

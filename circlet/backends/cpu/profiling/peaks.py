@@ -43,9 +43,11 @@ def measured_peaks(target: Target) -> Peaks:
         function = library.function(name, *_TWO, *_TWO)
         return _best(lambda blocks: function(blocks, data, size, at))
 
+    dots = [arithmetic(name) for name in ("probe_dot", *_blocked_dots(target))]
     return Peaks(
         arithmetic("probe_fma"),
-        max(arithmetic(name) for name in _dots(target)),
+        max(dots),
+        dots[0],
         arithmetic("probe_madd"),
         arithmetic("probe_requantize"),
         tuple(traffic("probe_read", size) for size in LEVELS_BYTES),
@@ -53,11 +55,11 @@ def measured_peaks(target: Target) -> Peaks:
     )
 
 
-def _dots(target: Target) -> list[str]:
+def _blocked_dots(target: Target) -> list[str]:
+    """Probes of what multiplies small matrices."""
     if target.has("i8mm"):
-        return ["probe_dot", "probe_matrix"]
-    tiles = target.has("amx_int8") and may_use_tiles()
-    return ["probe_dot", "probe_tiles"] if tiles else ["probe_dot"]
+        return ["probe_matrix"]
+    return ["probe_tiles"] if target.has("amx_int8") and may_use_tiles() else []
 
 
 def may_use_tiles() -> bool:

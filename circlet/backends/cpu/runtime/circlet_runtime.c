@@ -3,6 +3,7 @@
 #include "executable.c"
 #include "pool.c"
 #include "resident.c"
+#include "run.c"
 #include "schedule.c"
 #include "support.h"
 #include "team.c"

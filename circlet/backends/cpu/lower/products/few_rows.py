@@ -16,7 +16,6 @@ from circlet.backends.cpu.lower.floats.tiles import (
 )
 from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES
 from circlet.backends.cpu.lower.views import source_ref
-from circlet.backends.cpu.lowered import vector_bytes
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -27,6 +26,7 @@ from circlet.backends.cpu.lowering import (
     Rank,
     StopRef,
     TensorRef,
+    vector_bytes,
 )
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand

@@ -11,7 +11,6 @@ from circlet.backends.cpu.lower.floats.tiles import lanes_of, registers_of, sums
 from circlet.backends.cpu.lower.products.matmul import matrix_params, product_sizes
 from circlet.backends.cpu.lower.products.matmul import refuses_sizes as matmul_refuses
 from circlet.backends.cpu.lower.views import source_ref
-from circlet.backends.cpu.lowered import vector_bytes
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -21,6 +20,7 @@ from circlet.backends.cpu.lowering import (
     Rank,
     StopRef,
     TensorRef,
+    vector_bytes,
 )
 from circlet.ir import DType, Op
 from circlet.ops.batch_matmul import BatchMatMulAttrs, adjoint
