@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.formats.microsoft import Array, Case, check_together, model, ours
+from tests.formats.microsoft import Array, Case, check, check_together, model, ours, theirs
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
 RUNTIME = "onnxruntime is not installed"
@@ -57,6 +57,43 @@ def test_volumes_are_convolved_in_groups_and_pooled_natively() -> None:
         of("AveragePool", some(*VOLUME), **padded, count_include_pad=1),
     ]
     assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
+
+
+def test_places_of_the_largest_are_found_and_filled_natively() -> None:
+    pytest.importorskip("onnxruntime", reason=RUNTIME)
+    both = (True, True)
+
+    def places(x: Array, **attributes: object) -> Case:
+        return Case("MaxPool", (x,), attributes, (), both, domain="")
+
+    pairs = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    wide = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+    image = np.round(2 * some(2, 3, 7, 8))  # many elements are equal: the first one counts
+    found = theirs(model([places(image[:, :, :6], **pairs)]), {"i0": image[:, :, :6]})
+    cases = [
+        places(image, **pairs),
+        places(image - 9, **wide),
+        places(some(2, 19, 9, 5), **wide, storage_order=1),
+        places(some(3, 5, 11), kernel_shape=[3], strides=[2], pads=[1, 1]),
+        Case("MaxUnpool", found, pairs, domain=""),
+    ]
+    assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
+
+
+def test_places_are_those_of_any_batch() -> None:
+    pytest.importorskip("onnxruntime", reason=RUNTIME)
+    attributes = {"kernel_shape": [2, 2], "pads": [1, 1, 0, 0]}
+    case = Case("MaxPool", (some(3, 2, 5, 4),), attributes, (), (True, True), domain="")
+    check(case, ("cpu", "reference"), is_open=True)
+
+
+def test_a_larger_unpooled_image_has_a_border_behind() -> None:
+    x, at = np.array([[[[1, 2], [3, 4]]]], np.float32), np.array([[[[5, 7], [13, 15]]]])
+    wanted = np.zeros((1, 1, 5, 5), np.float32)
+    wanted[0, 0, 1, 1], wanted[0, 0, 1, 3], wanted[0, 0, 3, 1], wanted[0, 0, 3, 3] = 1, 2, 3, 4
+    pairs = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    given = (x, at, np.array([1, 1, 5, 5]))
+    check(Case("MaxUnpool", given, pairs, (2,), expected=[wanted], domain=""), ("cpu",))
 
 
 def test_integer_convolutions_of_constant_weights_are_native_and_exact() -> None:

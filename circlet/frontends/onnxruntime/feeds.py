@@ -109,11 +109,9 @@ def _check_type(info: ValueInfo, array: np.ndarray, element: str) -> None:
 def _check_shape(info: ValueInfo, shape: tuple[int, ...]) -> None:
     if info.shape is None:
         return
-    why = f"it is {list(shape)}, the network wants {list(info.shape)}"
-    error = InputError("an input has the wrong shape", where=info.name, why=why)
     if len(shape) != len(info.shape):
         ranks = f"Got: {len(shape)} Expected: {len(info.shape)}"
-        raise status(error, InvalidArgument, f"Invalid rank for input: {info.name} {ranks} {_FIX}")
+        raise _misshapen(info, shape, f"Invalid rank for input: {info.name} {ranks}")
     wrong = [
         f" index: {index} Got: {given} Expected: {size}"
         for index, (given, size) in enumerate(zip(shape, info.shape, strict=True))
@@ -121,7 +119,13 @@ def _check_shape(info: ValueInfo, shape: tuple[int, ...]) -> None:
     ]
     if wrong:
         lead = f"Got invalid dimensions for input: {info.name} for the following indices"
-        raise status(error, InvalidArgument, "".join((lead, *wrong, f" {_FIX}")))
+        raise _misshapen(info, shape, "".join((lead, *wrong)))
+
+
+def _misshapen(info: ValueInfo, shape: tuple[int, ...], text: str) -> Exception:
+    why = f"it is {list(shape)}, the network wants {list(info.shape or ())}"
+    error = InputError("an input has the wrong shape", where=info.name, why=why)
+    return status(error, InvalidArgument, f"{text} {_FIX}")
 
 
 def _strings(info: ValueInfo, array: np.ndarray) -> np.ndarray:

@@ -54,6 +54,12 @@ CIRCLET_INLINE int scatter_is_repeated(const void *indices, int64_t from, int64_
     return other == 0;
 }
 
+/* Where along the axis an index points, in elements; below zero where that is outside. */
+CIRCLET_INLINE int64_t scatter_place(const struct scatter_elements_params *p, int64_t index) {
+    index += index < 0 ? p->size : 0;
+    return index >= p->size ? -1 : index * p->stride;
+}
+
 /* Operands: indices, updates, result, which holds the data already. */
 CIRCLET_INLINE void scatter_elements(const struct scatter_elements_params *p, void *const *x,
                                      void *scratch, int64_t begin, int64_t end, int index_size,
@@ -64,14 +70,16 @@ CIRCLET_INLINE void scatter_elements(const struct scatter_elements_params *p, vo
         const int64_t first = row * inner;
         char *to = (char *)x[2] + rows_offset(row, p->sizes, p->steps) * size;
         const char *from = (const char *)x[1] + first * size;
-        const int64_t run =
-            step && scatter_is_repeated(x[0], first, inner, index_size) ? inner : 1;
-        for (int64_t i = 0; i < inner; i += run) {
-            int64_t index = index_at(x[0], first + i, index_size);
-            index += index < 0 ? p->size : 0;
-            if (index < 0 || index >= p->size) continue;
-            join_run(to + (i * step + index * p->stride) * size, 1, from + i * size, 1, run, join,
-                     type);
+        const int is_run = step && scatter_is_repeated(x[0], first, inner, index_size);
+        if (is_run) {
+            int64_t at = scatter_place(p, index_at(x[0], first, index_size));
+            if (at >= 0) join_run(to + at * size, 1, from, 1, inner, join, type);
+            continue;
+        }
+        for (int64_t i = 0; i < inner; i++) {
+            int64_t at = scatter_place(p, index_at(x[0], first + i, index_size));
+            if (at < 0) continue;
+            join_run(to + (i * step + at) * size, 1, from + i * size, 1, 1, join, type);
         }
     }
 }

@@ -204,6 +204,7 @@ CIRCLET_INLINE vf v_floor_mod_f32(vf x, vf y) {
         for (int i = 0; i < round; i++) factor *= 268435456.0;
         wd part = step * w_splat(factor);
         wl large = (wl)(rest >= part) & (wl)(rest < w_splat(1e39));
+        if (CIRCLET_LIKELY(v_all(~__builtin_convertvector(large, vi)))) continue;
         wd less = rest - w_trunc(rest / part) * part;
         less = w_select((wl)(less < w_splat(0.0)), less + part, less);
         rest = w_select(large, less, rest);

@@ -65,6 +65,7 @@ FAMILIES = (
     "reductions.local_response_norm",
     "reductions.fft",
     "reductions.reduce_window",
+    "reductions.col2im",
     "floats.conv_direct",
     "recurrent.lstm",
     "recurrent.lstm_q8",

@@ -119,6 +119,7 @@ _DATA_MOVEMENT = (
     _row("scatter_windows", "indexed", "updates of windows at indices", _O, "stablehlo", ""),
     _row("scatter_vectors", "scatter", "updates at index vectors", _O, "scatter", ""),
     _row("scatter_elements", "scatter", "updates at indices along an axis", _O, "scatter", ""),
+    _row("col2im", "col2im", "patches added to images", _E, "col2im", ""),
     _row("reduce_window", "reduce_window", "joins of windows", _O, "stablehlo", ""),
     _row("bucketize", "bucketize", "buckets of many boundaries", _O, "bits", ""),
     _row("cast", "cast", "changes of type", _E, "cast", ""),

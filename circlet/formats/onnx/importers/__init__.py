@@ -26,4 +26,5 @@ from circlet.formats.onnx.importers import (  # noqa: F401
     spectra,
     tabular,
     transposed,
+    unpooling,
 )

@@ -41,11 +41,27 @@ def _prelu(node: Node) -> Tensor:
     return node.op("PRELU", [x, slope])
 
 
+def _bent(node: Node, x: Tensor, inner: float, alpha: float) -> Tensor:
+    """max(x, 0) + alpha * (exp(min(x * inner, 0)) - 1)."""
+    low = node.op("MINIMUM", [_times(node, x, inner), node.const(np.float32(0))])
+    low = _times(node, node.op("ELU", [low]), alpha)
+    return node.op("ADD", [node.op("RELU", [x]), low])
+
+
 @importer("Elu")
 def _elu(node: Node) -> Tensor:
-    if node.real("alpha", 1) != 1:
-        raise NotLoweredError("ELU has no factor")
-    return node.op("ELU", [node[0]])
+    alpha = node.real("alpha", 1)
+    return node.op("ELU", [node[0]]) if alpha == 1 else _bent(node, _floats(node), 1, alpha)
+
+
+@importer("Celu")
+def _celu(node: Node) -> Tensor:
+    x, alpha = _floats(node), node.real("alpha", 1)
+    if alpha == 1:
+        return node.op("ELU", [x])
+    if alpha <= 0:
+        raise NotLoweredError("the exponential is not that of the negative side")
+    return _bent(node, x, 1 / alpha, alpha)
 
 
 @importer("HardSwish")
@@ -100,9 +116,5 @@ def _thresholded_relu(node: Node) -> Tensor:
 
 @importer("Selu")
 def _selu(node: Node) -> Tensor:
-    """gamma * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))."""
-    x = _floats(node)
-    low = node.op("ELU", [node.op("MINIMUM", [x, node.const(np.float32(0))])])
-    low = _times(node, low, node.real("alpha", 1.67326319217681884765625))
-    both = node.op("ADD", [node.op("RELU", [x]), low])
+    both = _bent(node, _floats(node), 1, node.real("alpha", 1.67326319217681884765625))
     return _times(node, both, node.real("gamma", 1.05070102214813232421875))

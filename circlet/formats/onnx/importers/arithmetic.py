@@ -113,9 +113,15 @@ def _pow(node: Node) -> Tensor:
 
 @importer("Mod")
 def _mod(node: Node) -> Tensor:
-    if node.whole("fmod"):
-        raise NotLoweredError("the remainder has the sign of the dividend")
-    return node.op("FLOOR_MOD", [node[0], node[1]])
+    """FLOOR_MOD has the sign of the divisor; that of sizes has none."""
+    x, y = node[0], node[1]
+    if not node.whole("fmod"):
+        return node.op("FLOOR_MOD", [x, y])
+    if x.dtype is not DType.FLOAT32:
+        raise NotLoweredError("only of FLOAT32 have remainders the sign of the dividend")
+    rest = node.op("FLOOR_MOD", [node.op("ABS", [x]), node.op("ABS", [y])])
+    is_negative = node.op("LESS", [x, node.const(np.float32(0))], dtype=DType.BOOL)
+    return node.op("SELECT_V2", [is_negative, node.op("NEG", [rest]), rest], dtype=x.dtype)
 
 
 @importer("Reciprocal")

@@ -74,6 +74,21 @@ def _rms_normalization(node: Node) -> Tensor:
     return node.op("MUL", [node.op("MUL", [x, inverse]), node[1]])
 
 
+@importer("LpNormalization")
+def _lp_normalization(node: Node) -> Tensor:
+    """x over its norm along an axis; what has the norm 0 stays 0."""
+    x, order = node[0], node.whole("p", 2)
+    if x.dtype is not DType.FLOAT32 or order not in (1, 2):
+        raise NotLoweredError("only FLOAT32 is normalised so, by sums or by squares")
+    axis = node.const([node.axis(node.whole("axis", -1), node.rank(x))], np.int32)
+    sizes = node.op("ABS", [x]) if order == 1 else node.op("MUL", [x, x])
+    norm = node.op("SUM", [sizes, axis], ReducerAttrs(True))
+    norm = norm if order == 1 else node.op("SQRT", [norm])
+    is_zero = node.op("EQUAL", [norm, node.const(np.float32(0))], dtype=DType.BOOL)
+    one = node.const(np.float32(1))
+    return node.op("DIV", [x, node.op("SELECT_V2", [is_zero, one, norm], dtype=x.dtype)])
+
+
 @importer("LRN")
 def _local_response_norm(node: Node) -> Tensor:
     x, size = node[0], node.whole("size")

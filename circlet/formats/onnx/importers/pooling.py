@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from circlet.formats.onnx.importers.unpooling import pooled_with_places
 from circlet.formats.onnx.importers.windows import (
     as_image,
     as_signal,
@@ -95,10 +96,20 @@ def _filled_border(node: Node, image: Tensor, padding: Padding) -> tuple[Tensor,
     return node.op("PAD", [image, table]), ((0, 0),) * len(padding)
 
 
+def _with_places(node: Node) -> list[Tensor]:
+    rank, kernel = node.rank(node[0]), node.ints("kernel_shape") or ()
+    if len(kernel) != rank - 2 or rank not in (3, 4):
+        raise NotLoweredError("places are found in signals and images")
+    if any(step != 1 for step in node.ints("dilations") or ()) or node.whole("ceil_mode"):
+        raise NotLoweredError("windows that say places have no dilations, and are whole")
+    strides = steps_of(node, "strides", rank - 2)
+    return pooled_with_places(node, padding_of(node, node[0].shape[2:], kernel), strides, kernel)
+
+
 @importer("MaxPool")
-def _max_pool(node: Node) -> Tensor:
+def _max_pool(node: Node) -> Tensor | list[Tensor]:
     if node.wants(1):
-        raise NotLoweredError("places of the largest are asked for")
+        return _with_places(node)
     stored = node[0].dtype
     if stored not in (DType.INT8, DType.UINT8):
         return _pool(node, "MAX_POOL_2D")

@@ -10,21 +10,30 @@ from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.reduce import ReducerAttrs
+from circlet.ops.shape import SqueezeAttrs
 
 _AXES_ARE_OPERANDS = 18
 
 
-def _reduced(node: Node, record: str, x: Tensor, since: int = _AXES_ARE_OPERANDS) -> Tensor:
-    """`x` reduced along the node's axes; all of them where it names none."""
+def _places(node: Node, x: Tensor, since: int) -> tuple[int, ...]:
+    """The node's axes; all of them where it names none, and () where it then reduces nothing."""
     rank = node.rank(x)
     axes = node.ints("axes") if node.opset < since else node.known_ints(1)
     if axes is None and node.opset >= since and node.optional(1) is not None:
         raise NotLoweredError("axes are computed")
     if not axes and node.whole("noop_with_empty_axes"):
-        return x
+        return ()
     places = node.axes(axes or range(rank), rank)
     if 0 in (x.shape[axis] for axis in places):
         raise NotLoweredError("there may be nothing to reduce")
+    return places
+
+
+def _reduced(node: Node, record: str, x: Tensor, since: int = _AXES_ARE_OPERANDS) -> Tensor:
+    """`x` reduced along the node's axes."""
+    places = _places(node, x, since)
+    if not places:
+        return x
     keep = ReducerAttrs(bool(node.whole("keepdims", 1)))
     return node.op(record, [x, node.const(places, np.int32)], keep)
 
@@ -68,3 +77,21 @@ def _l2(node: Node) -> Tensor:
 @importer("ReduceLogSum")
 def _log_sum(node: Node) -> Tensor:
     return node.op("LOG", [_reduced(node, "SUM", _floats(node))])
+
+
+@importer("ReduceLogSumExp")
+def _log_sum_exp(node: Node) -> Tensor:
+    """log(sum(exp(x - largest))) + largest, which does not overflow."""
+    x = _floats(node)
+    places = _places(node, x, _AXES_ARE_OPERANDS)
+    if not places:
+        return x
+    axes, keep = node.const(places, np.int32), ReducerAttrs(True)
+    largest = node.op("REDUCE_MAX", [x, axes], keep)
+    infinity = node.const(np.float32(np.inf))
+    is_finite = node.op("LESS", [node.op("ABS", [largest]), infinity], dtype=DType.BOOL)
+    zero = node.const(np.float32(0))
+    shift = node.op("SELECT_V2", [is_finite, largest, zero], dtype=x.dtype)
+    powers = node.op("EXP", [node.op("SUB", [x, shift])])
+    made = node.op("ADD", [node.op("LOG", [node.op("SUM", [powers, axes], keep)]), shift])
+    return made if node.whole("keepdims", 1) else node.op("SQUEEZE", [made], SqueezeAttrs(places))

@@ -38,6 +38,7 @@ from tests import corpora
 from tests.backends.cpu.bound_nets import Net, detections, movements, numbers
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.stablehlo_graphs import joined_windows
+from tests.backends.cpu.test_col2im import images
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_sums
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
@@ -205,6 +206,12 @@ def scatters(name: str) -> Graph:
     return cases.graph()
 
 
+def patches(name: str) -> Graph:
+    cases = Cases()
+    images(cases)
+    return cases.graph()
+
+
 @cache
 def _counted() -> Graph:
     net, table = Net(), SizeTable()
@@ -256,6 +263,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "gather_windows": joined_windows,
     "scatter_windows": joined_windows,
     "reduce_window": joined_windows,
+    "col2im": patches,
     "scatter_vectors": scatters,
     "scatter_elements": scatters,
     "recurrent_bytes": lambda name: dynamic_graph()[0],
