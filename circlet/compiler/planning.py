@@ -21,9 +21,10 @@ from circlet.ops.shape import copy_op
 from circlet.ops.state import initial_bytes, variables
 from circlet.ops.work import check_work
 from circlet.options import PRECISIONS, Options, Shapes
-from circlet.passes import Rewriter, pipeline
+from circlet.passes import PassManager, Rewriter, pipeline
 from circlet.passes.add_states import add_states
 from circlet.passes.fold_constants import FoldLedger
+from circlet.passes.fuse_qdq import FuseQdq
 from circlet.placement.by_hand import chosen_by_hand
 from circlet.placement.by_source import chosen_by_source
 from circlet.placement.interface import Candidate
@@ -147,6 +148,7 @@ def _rewritten(template: Template, job: CompileJob) -> tuple[Model, dict[Tensor,
     add_states(graph)
     check_work(graph, job.most_work)
     model.graphs = reachable(graph)
+    PassManager((FuseQdq(),)).run(model)  # at every level: what is stored decides the arithmetic
     log = pipeline(job.level, options={"fold-constants": {"ledger": ledger}}).run(model)
     LOGGER.info("passes applied: %s", ", ".join(dict.fromkeys(log.applied)))
     _copy_outputs(graph)

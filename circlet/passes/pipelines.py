@@ -30,9 +30,8 @@ _COMMON = (
     "fuse-pad",
 )
 EXACT = (*_COMMON, "fuse-activation", "remove-dead-ops")
-# Integer products for real ones, and kernels of their own, which round otherwise.
+# Kernels of their own, which round otherwise.
 FAST = (
-    "fuse-qdq",
     *_COMMON,
     "remove-duplicates",
     "move-reshapes",
@@ -59,6 +58,7 @@ EXACT_FOR_FILES = (
     "simplify-splits",
     "simplify-pads",
     "move-transposes",
+    "fold-moves",
     "canonicalize-reshape",
     "move-reshapes",
     "merge-reshapes",

@@ -14,7 +14,7 @@ from circlet.ops.onnx.quantisation import DEQUANTIZE, dequantised
 from circlet.ops.opdef import NoAttrs
 from circlet.passes.rewriter import Rewriter
 
-_MOVES = frozenset({"TRANSPOSE", "RESHAPE", "EXPAND_DIMS", "SQUEEZE"})
+MOVES = frozenset({"TRANSPOSE", "RESHAPE", "EXPAND_DIMS", "SQUEEZE"})
 _FLIP = {DType.INT8: 128, DType.UINT8: -128}
 _MOST_BIAS = 1 << 30
 
@@ -84,7 +84,7 @@ def _dequantised(tensor: Tensor | None, rewriter: Rewriter) -> tuple[Op, list[Op
     """The DequantizeLinear of a constant that a tensor descends from, and moves behind it."""
     moves: list[Op] = []
     op = rewriter.producer(tensor)
-    while op is not None and op.kind in _MOVES:
+    while op is not None and op.kind in MOVES:
         if any(t is not None and not t.is_constant for t in op.inputs[1:]):
             return None
         moves.append(op)
@@ -96,7 +96,8 @@ def _dequantised(tensor: Tensor | None, rewriter: Rewriter) -> tuple[Op, list[Op
     return op, moves[::-1]
 
 
-def _moved(values: np.ndarray, moves: list[Op]) -> np.ndarray | None:
+def moved(values: np.ndarray, moves: list[Op]) -> np.ndarray | None:
+    """What ops that move elements make of some, their other operands constants; None on failure."""
     try:
         for op in moves:
             others = [None if t is None else t.data for t in op.inputs[1:]]
@@ -113,7 +114,7 @@ def weights_of(tensor: Tensor | None, axis: int, rewriter: Rewriter) -> Weights 
         return None
     op, moves = found
     data, scale, zero = (t.data for t in op.inputs if t is not None and t.data is not None)
-    stored = _moved(data, moves)
+    stored = moved(data, moves)
     scales, zeros = (_per_channel(v, data.shape, moves, axis) for v in (scale, zero))
     if stored is None or scales is None or zeros is None or stored.dtype.itemsize != 1:
         return None
@@ -128,7 +129,7 @@ def _per_channel(
     """Scales or zero points along an axis of moved weights; None where they vary along others."""
     if values.size == 1:
         return values.reshape(1)
-    full = _moved(np.ascontiguousarray(np.broadcast_to(values, shape)), moves)
+    full = moved(np.ascontiguousarray(np.broadcast_to(values, shape)), moves)
     if full is None or full.size == 0:
         return None
     rows = np.moveaxis(full, axis, 0).reshape(full.shape[axis], -1)
@@ -161,7 +162,7 @@ def real_constant(tensor: Tensor, rewriter: Rewriter) -> np.ndarray | None:
         return None
     op, moves = found
     data, scale, zero = (t.data for t in op.inputs if t is not None and t.data is not None)
-    return _moved(dequantised(data, scale, zero), moves)
+    return moved(dequantised(data, scale, zero), moves)
 
 
 def bias_of(

@@ -79,6 +79,7 @@ PASSES = PassTable(
         "move-transposes": "move_transposes:MoveTransposes",
         "add-biases": "add_biases:AddBiases",
         "state-sizes": "state_sizes:StateSizes",
+        "fold-moves": "fold_moves:FoldMoves",
         "fold-scales": "fold_scales:FoldScales",
         "fold-transposes": "fold_transposes:FoldTransposes",
         "fold-input-scales": "fold_input_scales:FoldInputScales",

@@ -9,6 +9,8 @@ from circlet.formats import load
 from circlet.ir import DType, Graph
 from circlet.ops.build import builder
 from circlet.ops.circle_norm import RmsNormAttrs
+from circlet.ops.onnx.quantisation import DEQUANTIZE
+from circlet.ops.onnx.record import OnnxAttrs
 from circlet.passes import make, pass_names
 from tests.passes.harness import kinds_of, rewritten
 from tests.passes.test_fuse_list_update import ROWS, updating
@@ -71,6 +73,28 @@ def test_stored_numbers_are_multiplied_as_such() -> None:
     convolution = next(op for op in graph.ops if op.kind == "CONV_2D")
     assert convolution.outputs[0].dtype is DType.INT8
     assert convolution.origin.name == "real+weights+sums+y"
+
+
+@pytest.mark.parametrize("scales", [1, 8])
+def test_weights_that_are_stored_are_turned_where_they_are_stored(scales: int) -> None:
+    b = builder()
+    random = np.random.default_rng(3)
+    stored = b.constant("w", random.integers(-127, 128, (8, 4, 1, 1)).astype(np.int8))
+    shape = () if scales == 1 else (8, 1, 1, 1)
+    steps = b.constant("s", random.uniform(0.01, 0.02, shape).astype(np.float32))
+    zeros = b.constant("z", np.zeros(shape, np.int8))
+    given = [stored, steps, zeros]
+    code = DEQUANTIZE.partition(":")[2]
+    attrs = OnnxAttrs((), 13)
+    w = b.op("CUSTOM", given, attrs, custom_code=code, dtype=F32, shape=(8, 4, 1, 1), name="w_real")
+    turned = b.op("TRANSPOSE", [w, b.constant("order", np.array([2, 3, 1, 0], np.int32))])
+    flat = b.op("RESHAPE", [turned, b.constant("sizes", np.array([4, 8], np.int32))], name="flat")
+    graph = b.output(b.op("ADD", [flat, b.input("x", F32, (4, 8))], name="y")).build()
+    rewritten(graph, "fold-moves")
+    assert [op.label for op in graph.ops] == [DEQUANTIZE, "ADD"]
+    made = graph.ops[0].inputs
+    assert [t.shape for t in made if t is not None][1] == ((1, 1) if scales == 1 else (1, 8))
+    assert graph.ops[0].origin.name.startswith("w_real+")
 
 
 def test_passes_that_find_nothing_say_so() -> None:

@@ -101,7 +101,8 @@ def _along(
     op: Written, values: Tensor, data: Tensor, order: Order, attributes: dict[str, object]
 ) -> Value:
     """Scales or zero points as a list along an axis, which is put into the attributes."""
-    if values.data is None or len(values.shape) < 2:
+    is_listed = len(values.shape) < 2 and len(data.shape) != 1
+    if values.data is None or is_listed:
         if values.elements > 1 and order != tuple(range(len(data.shape))):
             axis = attributes.get("axis", 1)
             assert isinstance(axis, int)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from circlet.formats.onnx.writing import Written, writes
-from circlet.formats.onnx.written_graph import Order
+from circlet.formats.onnx.written_graph import Order, is_quantised
 from circlet.ir import DType
 from circlet.ops.operands import known_ints
 from circlet.ops.reduce import ReducerAttrs
@@ -15,12 +15,30 @@ _KINDS = {
     "REDUCE_MIN": "ReduceMin",
     "REDUCE_PROD": "ReduceProd",
 }
+_LEAST_RANK = 4  # of images; rows of fewer axes are averaged in normalisations
 _FLAGS = {"REDUCE_ANY": "ReduceMax", "REDUCE_ALL": "ReduceMin"}
 
 
 @writes(*_KINDS)
 def _reduce(op: Written) -> None:
-    _reduced(op, _KINDS[op.op.kind], is_flag=False)
+    order = _order_of_pixels(op) if op.op.kind == "MEAN" else None
+    if order is None:
+        _reduced(op, _KINDS[op.op.kind], is_flag=False)
+    else:
+        op.give(op.node("GlobalAveragePool", [op.real(op[0], order)]), order)
+
+
+def _order_of_pixels(op: Written) -> Order | None:
+    """How images lie whose channels are averaged, for which runtimes have kernels of integers."""
+    data, known = op[0], known_ints(op.op.input(1))
+    rank = len(data.shape)
+    if known is None or rank < _LEAST_RANK or not op.attrs(ReducerAttrs).keep_dims:
+        return None
+    if not data.dtype.is_float and not is_quantised(data):
+        return None
+    order = op.order([data], data)
+    places = sorted(order.index(axis) for axis in op.axes(known, rank))
+    return order if places == list(range(2, rank)) else None
 
 
 @writes(*_FLAGS)
