@@ -88,8 +88,9 @@ arguments of kernels:
 | AVX2 and AVX-512 without VNNI | by layer: bytes, four products added in 16 bits where \
 weights allow it and the excess apart (`CONV_Q8_PAIRS`), or int16, widened once for each tile \
 (`CONV_Q8_WIDE`), where it is above 0.3 of the steps; windows of short rows are gathered to one \
-run (`CONV_Q8_GATHER`) | two taps of every other row added in 16 bits, where what exceeds that is \
-rare; else int16 weights, even and odd taps |
+run (`CONV_Q8_GATHER`) | AVX2: `depthwise_pairs_q8`, two taps added in 16 bits, sizes of weights \
+times activations with their signs; AVX-512, large windows and hybrid ones: two taps of every \
+other row added in 16 bits, where what exceeds that is rare; else int16 weights, even and odd taps |
 | others | int16, of even and of odd bytes | int16 weights, even and odd taps |
 
 | kernel | header | computes | class | knobs | needs | test | measured by |

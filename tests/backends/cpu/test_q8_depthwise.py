@@ -3,9 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.backends.cpu.lower.integers import depthwise_q8
+from circlet.backends.cpu.lower.integers import depthwise_pairs_q8, depthwise_q8
+from circlet.backends.cpu.lower.integers.depthwise_pairs_q8 import (
+    Quads,
+    flipped_sum,
+    pack_pairs,
+    split_sizes,
+)
 from circlet.backends.cpu.lower.integers.depthwise_q8 import paired_parts
+from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType
+from circlet.ops.geometry import Window, Window2D
 from tests.backends.cpu.cases import each_width_of
 from tests.backends.cpu.harness import check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph
@@ -44,12 +52,64 @@ def test_depthwise_convolutions_are_bit_identical_to_the_record(first: int, targ
     check_native(graph, inputs, chosen)
 
 
+PAIRED = [
+    Conv((1, 70, 67, 24), 0, per_channel=True, activation="RELU6"),
+    Conv((1, 1, 1, 20), 0, (1, 1), dtype=U8, zeros=(3, 0, 7)),
+    Conv((2, 7, 130, 28), 0, (1, 5), padding="VALID", stride=(1, 3), dilation=(1, 2)),
+    Conv((1, 9, 8, 16), 0, (5, 5), stride=(2, 2), dtype=U8, zeros=(9, 255, 0)),
+    Conv((1, 10, 5, 7), 0, (2, 4), dilation=(2, 1), per_channel=True),
+]
+
+
+@pytest.mark.parametrize("name", ["x86_64+v3", pytest.param("x86_64+v2", marks=pytest.mark.slow)])
+def test_paired_products_are_exact_at_the_ends_of_all_ranges(name: str) -> None:
+    target = runnable(name)
+    if target is None:
+        pytest.skip(f"this CPU cannot run {name}")
+    graph, inputs = conv_graph(PAIRED, np.random.default_rng(13))
+    rows = [LOWERINGS.choose(op, target) for op in graph.ops]
+    assert {row if isinstance(row, str) else row.name for row in rows} == {"depthwise_pairs_q8"}
+    check_native(graph, inputs, target)
+    for end in ("min", "max"):
+        ends = [np.full_like(x, getattr(np.iinfo(x.dtype), end)) for x in inputs]
+        check_native(graph, ends, target)
+
+
+@pytest.mark.parametrize("taps", [(3, 3, 1), (3, 3, 2), (5, 5, 1), (5, 5, 2), (1, 9, 1), (4, 2, 2)])
+def test_flipped_products_of_two_fit_16_bits_and_add_up(taps: tuple[int, int, int]) -> None:
+    height, width, rows = taps
+    rng = np.random.default_rng(3)
+    weights = rng.integers(-255, 256, (height, width, 16))
+    weights[:2, :2] = -128
+    parts = split_sizes(weights)
+    quads = Quads(Window2D(((0, 0), (0, 0)), Window(height), Window(width)), rows)
+    packed, more = pack_pairs(parts, quads, 0, 4)
+    table = packed.reshape(4, len(parts), quads.count, rows, 2, 4, 4)
+    flips, sizes = table[:, :, :, :, 0], table[:, :, :, :, 1].astype(np.int64)
+    image = rng.integers(-128, 128, (quads.height + 4, width + 4, 16)).astype(np.int8)
+    image[0] = -128
+    sums = np.zeros((rows, 16), np.int64)
+    for n, quad in enumerate(quads.taps()):
+        seen = np.stack([image[at].reshape(4, 4) for at in quad], axis=2)[:, None, None]
+        products = sizes[:, :, n] * (seen.view(np.uint8) ^ flips[:, :, n]).view(np.int8)
+        pairs = products.reshape(*products.shape[:-1], 2, 2).sum(axis=-1)
+        assert pairs.min() >= -32768
+        assert pairs.max() <= 32767
+        sums += pairs.sum(axis=(1, 4)).transpose(1, 0, 2).reshape(rows, 16)
+    for row in range(rows):
+        window = image[row : row + height, :width].astype(np.int64)
+        expected = (window * weights).sum(axis=(0, 1))
+        np.testing.assert_array_equal(sums[row] + flipped_sum(parts), expected)
+    assert more.tolist() == [15]
+
+
 @pytest.mark.parametrize("name", ["x86_64+v3", pytest.param("x86_64+v4", marks=pytest.mark.slow)])
 def test_any_weights_are_exact_in_paired_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = runnable(name)
     if target is None:
         pytest.skip(f"this CPU cannot run {name}")
     monkeypatch.setattr(depthwise_q8, "_RARE", 1e9)
+    monkeypatch.setattr(depthwise_pairs_q8, "_MOST_PRODUCTS", 0)
     cases = [case for case in CASES if case.multiplier == 1]
     graph, inputs = conv_graph(cases, np.random.default_rng(12))
     check_native(graph, [np.full_like(x, np.iinfo(x.dtype).max) for x in inputs], target)

@@ -19,6 +19,7 @@ FAMILIES = (
     "reductions.softmax",
     "integers.conv_q8",
     "integers.depthwise_q8",
+    "integers.depthwise_pairs_q8",
     "integers.fully_connected_q8",
     "integers.conv_q8_computed",
     "integers.winograd_q8",

@@ -158,7 +158,7 @@ def columns_of_parts(parts: tuple[Int8, ...], tiling: Tiling) -> npt.NDArray[np.
     return masks
 
 
-def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> tuple[Int64, Int64]:
+def fold_input_zero(op: Op, parts: Sequence[Int8 | Int64], offset: int) -> tuple[Int64, Int64]:
     """The bias less what the input's zero point adds, and how far accumulators can get."""
     sums = weight_sums(parts)
     zero = scalar_quant(operand(op, 0))[1] + offset
@@ -166,13 +166,13 @@ def fold_input_zero(op: Op, parts: tuple[Int8, ...], offset: int) -> tuple[Int64
     return bias - zero * sums, np.abs(bias) + 255 * np.abs(_real(parts)).sum(axis=(0, 1))
 
 
-def weight_sums(parts: tuple[Int8, ...]) -> Int64:
+def weight_sums(parts: Sequence[Int8 | Int64]) -> Int64:
     """The sum of each channel's weights."""
     total: Int64 = _real(parts).sum(axis=(0, 1))
     return total
 
 
-def _real(parts: tuple[Int8, ...]) -> Int64:
+def _real(parts: Sequence[Int8 | Int64]) -> Int64:
     total: Int64 = np.stack(parts).astype(np.int64).sum(axis=0)
     return total
 
