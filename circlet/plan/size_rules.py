@@ -15,9 +15,10 @@ from circlet.ops.operands import known_ints, operand
 from circlet.ops.reduce import ReducerAttrs, constant_axes
 from circlet.ops.shape import reshape_target, squeezed_axes
 from circlet.ops.slicing import slice_of
-from circlet.ops.split import pack_axis, split_parts, unpack_axis
+from circlet.ops.split import pack_axis
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.size_numbers import numbers_of
+from circlet.plan.size_probes import probed
 from circlet.plan.sizes import (
     GREATEST,
     LEAST,
@@ -34,7 +35,6 @@ from circlet.plan.sizes import (
 Rule = Callable[[Op, SizeTable], list[Numbers | None]]
 _NOTHING: list[Numbers | None] = []
 _POINTWISE = frozenset({"CAST", "SELECT_V2", "QUANTIZE", "DEQUANTIZE"})
-_LIKE_FIRST = frozenset({"SOFTMAX", "LOG_SOFTMAX", "ZEROS_LIKE"})
 
 
 def settle_sizes(graph: Graph, table: SizeTable) -> None:
@@ -63,17 +63,13 @@ def _rule_of(op: Op) -> Rule:
     rule = _RULES.get(op.label)
     if rule is not None:
         return rule
-    return _pointwise if is_pointwise(op) else _unknown
+    return _pointwise if is_pointwise(op) else probed
 
 
 def is_pointwise(op: Op) -> bool:
     """Whether each element of the one result follows from one element of each operand."""
     record = find(op.label)
     return op.kind in _POINTWISE or (record is not None and record.scalar is not None)
-
-
-def _unknown(op: Op, table: SizeTable) -> list[Numbers | None]:
-    return _NOTHING
 
 
 def _pointwise(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -93,10 +89,6 @@ def _spread(shapes: list[Numbers]) -> Numbers | None:
             return None
         made.append(wide.pop() if wide else 1)
     return tuple(made)
-
-
-def _like_first(op: Op, table: SizeTable) -> list[Numbers | None]:
-    return [table.of(operand(op, 0))]
 
 
 def _gather(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -172,22 +164,6 @@ def _concatenation(op: Op, table: SizeTable) -> list[Numbers | None]:
         return _NOTHING
     total = table.joined(SUM, [part[axis] for part in known])
     return [None if total is None else (*first[:axis], total, *first[axis + 1 :])]
-
-
-def _split(op: Op, table: SizeTable) -> list[Numbers | None]:
-    sizes = table.of(operand(op, 1 if op.kind == "SPLIT" else 0))
-    parts = split_parts(op)
-    if sizes is None or parts is None:
-        return _NOTHING
-    axis = parts.axis
-    return [
-        None if size is None else (*sizes[:axis], size, *sizes[axis + 1 :]) for size in parts.sizes
-    ]
-
-
-def _unpack(op: Op, table: SizeTable) -> list[Numbers | None]:
-    sizes, axis = table.of(operand(op, 0)), unpack_axis(op)
-    return [None if sizes is None else (*sizes[:axis], *sizes[axis + 1 :]) for _ in op.outputs]
 
 
 def _pack(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -368,7 +344,6 @@ def _chosen(
 
 _RULES: dict[str, Rule] = {
     "IF": _if,
-    **dict.fromkeys(_LIKE_FIRST, _like_first),
     "GATHER": _gather,
     "GATHER_ND": _gather_nd,
     "TRANSPOSE": _transpose,
@@ -376,9 +351,6 @@ _RULES: dict[str, Rule] = {
     "EXPAND_DIMS": _expand_dims,
     "RESHAPE": _reshape,
     "CONCATENATION": _concatenation,
-    "SPLIT": _split,
-    "SPLIT_V": _split,
-    "UNPACK": _unpack,
     "PACK": _pack,
     "FILL": _listed(0),
     "BROADCAST_TO": _listed(1),

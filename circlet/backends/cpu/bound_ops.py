@@ -32,8 +32,8 @@ from circlet.ops.operands import operand
 from circlet.ops.quantize import CastAttrs
 from circlet.ops.reduce import constant_axes
 from circlet.ops.shape import ReshapeAttrs
-from circlet.ops.split import split_parts, unpack_axis
 from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.plan.size_probes import given_sizes, inferred, passing
 from circlet.plan.size_rules import compressed_axis, is_pointwise, strided_parts
 from circlet.plan.sizes import Numbers, Size, bounds_of, is_open, most_of
 
@@ -52,9 +52,7 @@ def bind(op: Op, bounds: Bounds) -> None:
     if op.outputs[0] in bounds.table.numbers:
         _bind_numbers(op, bounds)
         return
-    found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else None)
-    if found is None:
-        raise NotBoundError("a shape depends on the data of a run")
+    found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else _bind_probed)
     found(op, bounds)
 
 
@@ -73,28 +71,32 @@ def _bind_numbers(op: Op, bounds: Bounds) -> None:
     bounds.add(op, SIZE_LIST, [*inputs], SizeListAttrs(tuple(elements)), [result])
 
 
-def _bind_softmax(op: Op, bounds: Bounds) -> None:
-    _check_closed(bounds.sizes(operand(op, 0)), -1)
-    bounds.repeat(op)
+def _bind_probed(op: Op, bounds: Bounds) -> None:
+    """As the op is; where it looks behind counts, at what changes nothing."""
+    found, listed = passing(op), given_sizes(op, bounds.table)
+    if found is None:
+        raise NotBoundError("a shape depends on the data of a run")
+    if inferred(op, bounds.table) != [bounds.tensor(t).static_shape for t in op.outputs]:
+        raise NotBoundError("bounds of its sizes do not follow from each other")
+    inputs: list[Tensor | None] = []
+    for index, tensor in enumerate(op.inputs):
+        given = None if tensor is None else listed.get(index) or bounds.tensor(tensor)
+        for axis, value in found.get(index, {}).items():
+            size = bounds.sizes(operand(op, index))[axis]
+            if given is not None and value is not None and isinstance(size, Size):
+                given = _filled(op, given, axis, size, value, bounds)
+        inputs.append(given)
+    bounds.repeat(op, inputs=inputs)
 
 
-def _check_closed(sizes: Numbers, axis: int) -> None:
-    """The op looks at all places of this axis."""
-    if isinstance(sizes[axis], Size):
-        raise NotBoundError("it looks along an axis whose size depends on the data of a run")
-
-
-def _bind_split(op: Op, bounds: Bounds) -> None:
-    parts = split_parts(op)
-    if parts is None:
-        raise NotBoundError("the axis or the sizes are not constant")
-    _check_closed(bounds.sizes(operand(op, 1 if op.kind == "SPLIT" else 0)), parts.axis)
-    bounds.repeat(op)
-
-
-def _bind_unpack(op: Op, bounds: Bounds) -> None:
-    _check_closed(bounds.sizes(operand(op, 0)), unpack_axis(op))
-    bounds.repeat(op)
+def _filled(
+    op: Op, given: Tensor, axis: int, size: Size, value: int | float, bounds: Bounds
+) -> Tensor:
+    """A tensor with one value behind the count of an axis."""
+    made = given.like(f"{op.name} (filled)")
+    count = bounds.count(size, op)
+    bounds.add(op, TAIL, [given, count], TailAttrs(axis, value), [made])
+    return made
 
 
 def _bind_reshape(op: Op, bounds: Bounds) -> None:
@@ -182,11 +184,9 @@ def _bind_reduction(op: Op, bounds: Bounds) -> None:
         raise NotBoundError("the axes are not constant")
     sizes, given = bounds.sizes(source), bounds.tensor(source)
     for axis in axes:
-        if isinstance(sizes[axis], Size):
-            filled = given.like(f"{op.name} (filled)")
-            attrs = TailAttrs(axis, _neutral(op, source.dtype))
-            bounds.add(op, TAIL, [given, bounds.count(sizes[axis], op)], attrs, [filled])
-            given = filled
+        size = sizes[axis]
+        if isinstance(size, Size):
+            given = _filled(op, given, axis, size, _neutral(op, source.dtype), bounds)
     bounds.repeat(op, inputs=[given, *op.inputs[1:]])
 
 
@@ -281,11 +281,8 @@ def _check_largest_last(op: Op, rank: int) -> None:
 
 _KINDS: dict[str, Bind] = {
     "IF": bind_if,
-    **dict.fromkeys(("GATHER", "GATHER_ND", "TRANSPOSE", "PACK", "ZEROS_LIKE"), _repeat),
-    **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), _bind_softmax),
+    **dict.fromkeys(("GATHER", "GATHER_ND", "TRANSPOSE", "PACK"), _repeat),
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _bind_reshape),
-    **dict.fromkeys(("SPLIT", "SPLIT_V"), _bind_split),
-    "UNPACK": _bind_unpack,
     "FILL": _bind_fill,
     "BROADCAST_TO": _bind_broadcast,
     "STRIDED_SLICE": _bind_strided_slice,

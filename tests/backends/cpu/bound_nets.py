@@ -6,14 +6,22 @@ import numpy as np
 
 from circlet.ir import DType, Tensor
 from circlet.ir.builder import Builder
+from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.facts import ShapeAttrs
+from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.gather import GatherAttrs
+from circlet.ops.inverse_root import L2NormAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.onnx.record import OnnxAttrs
+from circlet.ops.order import CumsumAttrs, OneHotAttrs
+from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.quantize import CastAttrs
-from circlet.ops.reduce import ReducerAttrs
+from circlet.ops.reduce import ArgAttrs, ReducerAttrs
+from circlet.ops.resize import ResizeAttrs
 from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 
@@ -41,6 +49,10 @@ class Net:
 
     def shape(self, data: Tensor, dtype: str = "INT32") -> Tensor:
         return self.b.op("SHAPE", [data], ShapeAttrs(dtype), dtype=DType[dtype])
+
+    def sliced_rows(self) -> Tensor:
+        """The first column of the rows that are chosen."""
+        return self.reshape(self.sliced(self.rows, [0, 0], [1000, 1]), -1)
 
     def joined(self, axis: int, *parts: Tensor) -> Tensor:
         return self.b.op("CONCATENATION", parts, ConcatenationAttrs(axis))
@@ -195,3 +207,69 @@ def branches(net: Net) -> list[Tensor]:
     net.b.op_many("IF", [few, net.rows], [made])
     net.b.graph.ops[-1].regions = [empty.build(), doubled.build()]
     return [made, net.b.op("NEG", [made]), net.shape(made)]
+
+
+def layers(net: Net) -> list[Tensor]:
+    """Layers over each row that a run counts, as behind the boxes of a detector."""
+    b, rows = net.b, net.rows
+    random = np.random.default_rng(0)
+
+    def floats(name: str, *sizes: int) -> Tensor:
+        return b.constant(name, random.normal(0, 0.5, sizes).astype(np.float32))
+
+    images = net.reshape(rows, -1, 2, 2, 1)
+    windows = Conv2DAttrs(((1, 1), (1, 1)))
+    large = b.op("RESIZE_NEAREST_NEIGHBOR", [images, net.ints(4, 4)], ResizeAttrs())
+    convolved = b.op("CONV_2D", [large, floats("taps", 3, 3, 3, 1), floats("shifts", 3)], windows)
+    dense = [floats("weights", 5, 4), floats("bias", 5)]
+    image = b.constant("image", random.normal(0, 1, (2, 3, 7, 6)).astype(np.float32))
+    corners = b.op("CUMSUM", [b.op("ABS", [rows]), net.ints(1)], CumsumAttrs())
+    first = b.op(
+        "CAST",
+        [b.op("ZEROS_LIKE", [net.sliced_rows()])],
+        CastAttrs("FLOAT32", "INT64"),
+        dtype=DType.INT64,
+    )
+    regions = Tensor("regions", DType.FLOAT32, (None, 3, 2, 2))
+    sizes = OnnxAttrs((("output_height", 2), ("output_width", 2), ("sampling_ratio", 2)), 16)
+    b.op_many("CUSTOM", [image, corners, first], [regions], sizes, custom_code="onnx.RoiAlign")
+    turned = b.op("TRANSPOSE", [rows, net.ints(1, 0)])
+    return [
+        b.op("FULLY_CONNECTED", [rows, *dense], FullyConnectedAttrs()),
+        b.op("FULLY_CONNECTED", [net.reshape(rows, 1, -1, 4), *dense], FullyConnectedAttrs("RELU")),
+        convolved,
+        b.op("MAX_POOL_2D", [convolved], Pool2DAttrs(strides=(2, 2), kernel_shape=(2, 2))),
+        regions,
+        b.op("BATCH_MATMUL", [rows, floats("square", 4, 6)], BatchMatMulAttrs()),
+        b.op("BATCH_MATMUL", [rows, rows], BatchMatMulAttrs(adj_y=True)),
+        b.op("BATCH_MATMUL", [turned, rows], BatchMatMulAttrs()),
+        b.op("L2_NORMALIZATION", [rows], L2NormAttrs()),
+        b.op("ARG_MAX", [rows, net.ints(1)], ArgAttrs("INT32"), dtype=DType.INT32),
+    ]
+
+
+def axes(net: Net) -> list[Tensor]:
+    """What goes along an axis whose length a run says, from its start or to its end."""
+    b, rows = net.b, net.rows
+    turned = b.op("TRANSPOSE", [rows, net.ints(1, 0)])
+    more = b.op("TRANSPOSE", [net.joined(0, net.table, rows), net.ints(1, 0)])
+    count = b.op("GATHER", [net.shape(rows), net.ints(0)], GatherAttrs(0))
+    one, zero, depth = (b.constant("one", np.int32(value)) for value in (1, 0, 5))
+    edges = b.constant("edges", np.array([[1, 2], [0, 3]], np.int32))
+    times = net.joined(0, count, net.ints(2))
+    places = b.op("RANGE", [zero, net.reshape(count), one], dtype=DType.INT32)
+    return [
+        b.op("PAD", [rows, edges]),
+        b.op("PADV2", [turned, edges, b.constant("seven", np.float32(7))]),
+        b.op("CUMSUM", [rows, net.ints(0)], CumsumAttrs()),
+        b.op("CUMSUM", [turned, net.ints(1)], CumsumAttrs(exclusive=True, reverse=True)),
+        b.op("SOFTMAX", [more], SoftmaxAttrs(1.5)),
+        b.op("LOG_SOFTMAX", [more]),
+        b.op("REVERSE_V2", [rows, net.ints(1)]),
+        b.op("ONE_HOT", [places, depth, one, zero], OneHotAttrs(-1), dtype=DType.INT32),
+        places,
+        b.op("ADD", [places, places]),
+        b.op("TILE", [net.sliced(net.table, [0, 0], [1, 4]), times]),
+        b.op("TILE", [net.sliced(net.table, [0, 0], [3, 4]), times]),
+        b.op("TILE", [rows, net.ints(1, 2)]),
+    ]

@@ -17,9 +17,11 @@ from circlet.runtime.session import Session
 from tests.backends.cpu.bound_nets import (
     ROWS,
     Net,
+    axes,
     branches,
     compressed,
     detections,
+    layers,
     movements,
     numbers,
     places,
@@ -34,6 +36,8 @@ KINDS: tuple[Callable[[Net], list[Tensor]], ...] = (
     detections,
     branches,
     compressed,
+    layers,
+    axes,
 )
 
 
