@@ -34,6 +34,7 @@ from circlet.plan.sizes import (
 
 Rule = Callable[[Op, SizeTable], list[Numbers | None]]
 _NOTHING: list[Numbers | None] = []
+THINNED = frozenset({"NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"})
 _POINTWISE = frozenset({"CAST", "SELECT_V2", "QUANTIZE", "DEQUANTIZE"})
 
 
@@ -41,7 +42,8 @@ def settle_sizes(graph: Graph, table: SizeTable) -> None:
     """Take down what is known of the open sizes of a graph whose shapes are settled."""
     for op in graph.ops:
         given = [tensor for tensor in op.inputs if tensor is not None]
-        if any(None in t.shape for t in op.outputs) or any(map(table.concerns, given)):
+        is_open = any(None in t.shape for t in op.outputs) or any(map(table.concerns, given))
+        if is_open or op.kind in THINNED:
             _settle(op, table)
 
 
@@ -256,19 +258,25 @@ def part_of(part: Taken, size: Number, table: SizeTable) -> Number | None:
 def _slice(op: Op, table: SizeTable) -> list[Numbers | None]:
     """Where the start is known: what is asked for is all there, or the run would be refused."""
     sizes, begin, taken = table.of(operand(op, 0)), known_ints(op.input(1)), known_ints(op.input(2))
-    if sizes is None or begin is None or taken is None:
+    counts = table.elements(op.input(2)) if taken is None else taken
+    if sizes is None or begin is None or counts is None:
         return _NOTHING
-    if slice_of(operand(op, 0).shape, begin, taken) is None:
+    if taken is not None and slice_of(operand(op, 0).shape, begin, taken) is None:
         return _NOTHING
     made: list[Number] = []
-    for size, first, count in zip(sizes, begin, taken, strict=True):
-        if count != -1 and isinstance(size, Size):
-            return _NOTHING
+    for size, first, count in zip(sizes, begin, counts, strict=True):
         rest = table.joined(SUM, [size, -first]) if count == -1 else count
-        if rest is None or (isinstance(rest, Size) and rest.fewest < 0):
+        is_there = count == -1 or rest is size or _never_above(count, first, size)
+        if rest is None or not is_there or fewest_of(rest) < 0:
             return _NOTHING
         made.append(rest)
     return [tuple(made)]
+
+
+def _never_above(count: Number, first: int, size: Number) -> bool:
+    """Whether an axis has so many places from one on in every run, as far as a plan can tell."""
+    is_least = isinstance(count, Size) and count.form == LEAST and size in count.terms
+    return first + most_of(count) <= fewest_of(size) or (is_least and first == 0)
 
 
 def _where(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -288,6 +296,18 @@ def _suppressed(op: Op, table: SizeTable) -> list[Numbers | None]:
         return [(0, 3)]
     each = boxes if wanted is None else max(0, min(boxes, most_of(wanted[0])))
     return [(Size(batches * classes * each), 3)]
+
+
+def _thinned(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """As many rows as are asked for; the last result says how many of them are boxes."""
+    boxes, wanted = table.of(operand(op, 0)), table.elements(op.input(2))
+    if boxes is None or wanted is None or len(wanted) != 1 or fewest_of(wanted[0]) < 0:
+        return _NOTHING
+    made = Size(min(most_of(boxes[0]), most_of(wanted[0])))
+    found = table.joined(LEAST, [made, wanted[0]])
+    if found is not None and made.most:
+        table.numbers[op.outputs[-1]] = (found,)
+    return [wanted] * (len(op.outputs) - 1)
 
 
 def compressed_axis(op: Op) -> int | None:
@@ -361,6 +381,7 @@ _RULES: dict[str, Rule] = {
     "SLICE": _slice,
     "WHERE": _where,
     "CUSTOM:onnx.NonMaxSuppression": _suppressed,
+    **dict.fromkeys(THINNED, _thinned),
     "CUSTOM:onnx.Compress": _compressed,
     "CUSTOM:onnx.TopK": _top_k,
     "TOPK_V2": _top_k,

@@ -34,7 +34,7 @@ from circlet.ops.reduce import constant_axes
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.size_probes import given_sizes, inferred, passing
-from circlet.plan.size_rules import compressed_axis, is_pointwise, strided_parts
+from circlet.plan.size_rules import THINNED, compressed_axis, is_pointwise, strided_parts
 from circlet.plan.sizes import Numbers, Size, bounds_of, is_open, most_of
 
 Bind = Callable[[Op, Bounds], None]
@@ -48,9 +48,11 @@ def bind(op: Op, bounds: Bounds) -> None:
     """
     if not needs_bounds(op, bounds.table):
         bounds.done.append(op)
+        for tensor in op.outputs:
+            bounds.note(tensor)
         return
     if op.outputs[0] in bounds.table.numbers:
-        _bind_numbers(op, bounds)
+        _bind_list(op.outputs[0], op, bounds)
         return
     found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else _bind_probed)
     found(op, bounds)
@@ -60,9 +62,9 @@ def _repeat(op: Op, bounds: Bounds) -> None:
     bounds.repeat(op)
 
 
-def _bind_numbers(op: Op, bounds: Bounds) -> None:
+def _bind_list(result: Tensor, op: Op, bounds: Bounds) -> None:
     """The elements are sizes: whatever computes them, their counts are known."""
-    result, inputs = op.outputs[0], dict[Tensor, int]()
+    inputs = dict[Tensor, int]()
     elements = []
     for number in bounds.table.numbers[result]:
         is_size = isinstance(number, Size)
@@ -258,6 +260,26 @@ def _bind_suppression(op: Op, bounds: Bounds) -> None:
     _bind_found(op, bounds, SUPPRESSION, [*inputs, count])
 
 
+def _bind_thinned(op: Op, bounds: Bounds) -> None:
+    """Rows in the order in which they are chosen: more than are asked for come behind those."""
+    scores, found = bounds.tensor(operand(op, 1)), op.outputs[-1]
+    (boxes,), wanted = bounds.sizes(operand(op, 1)), bounds.table.elements(op.input(2))
+    if wanted is None or found not in bounds.table.numbers:
+        raise NotBoundError("nothing bounds how many boxes may come out")
+    if isinstance(boxes, Size):
+        scores = _filled(op, scores, 0, boxes, -np.inf, bounds)
+    inputs = [bounds.tensor(operand(op, 0)), scores, _list(op, bounds_of(wanted)), *op.inputs[3:]]
+    chosen, count = found.like(f"{op.name} (chosen)"), count_tensor(f"{op.name} (size)")
+    results = [bounds.tensor(each) for each in op.outputs[:-1]]
+    bounds.repeat(op, inputs=inputs, outputs=[*results, chosen])
+    cast = CastAttrs(found.dtype.name, "INT64")
+    bounds.add(op, "CAST", [chosen], cast, [count])
+    (number,) = bounds.table.numbers[found]
+    terms = number.terms if isinstance(number, Size) else ()
+    bounds.find(next((term for term in terms if term is not wanted[0]), number), count)
+    _bind_list(found, op, bounds)
+
+
 def _bind_top_k(op: Op, bounds: Bounds) -> None:
     data, (values, places) = operand(op, 0), op.outputs
     sizes, kept = bounds.sizes(data), bounds.sizes(values)[-1]
@@ -291,6 +313,7 @@ _KINDS: dict[str, Bind] = {
     **dict.fromkeys((*_NEUTRAL, "MEAN"), _bind_reduction),
     "WHERE": _bind_where,
     SUPPRESSED: _bind_suppression,
+    **dict.fromkeys(THINNED, _bind_thinned),
     "CUSTOM:onnx.Compress": _bind_compress,
     "CUSTOM:onnx.TopK": _bind_top_k,
     "TOPK_V2": _bind_top_k,

@@ -44,6 +44,7 @@ class Bounds:
         self.most_bytes, self.is_trial = most_bytes, is_trial
         self._tensors: dict[Tensor, Tensor] = {}
         self._counts: dict[Size, Tensor] = {}
+        self._elements: dict[Size, tuple[Tensor, int]] = {}
 
     def sizes(self, tensor: Tensor) -> Numbers:
         """The sizes of a tensor.
@@ -78,6 +79,12 @@ class Bounds:
         assert isinstance(size, Size)
         self._counts[size] = count
 
+    def note(self, tensor: Tensor) -> None:
+        """Have the elements of a tensor say what sizes are, where nothing does so yet."""
+        for place, number in enumerate(self.table.numbers.get(tensor, ())):
+            if isinstance(number, Size) and not self.knows(number):
+                self._elements[number] = tensor, place
+
     def count(self, size: Number, op: Op) -> Tensor:
         """The count of a size, computed for an op where it follows from others.
 
@@ -91,10 +98,12 @@ class Bounds:
         return self._counts[size]
 
     def knows(self, size: Number) -> bool:
-        """Whether a size has a count already."""
-        return size in self._counts
+        """Whether something says already what a size is."""
+        return size in self._counts or size in self._elements
 
     def _computed(self, size: Size, op: Op) -> Tensor:
+        if size in self._elements:
+            return _element(*self._elements[size], op, self)
         made = count_tensor(f"{op.name} (size)")
         if size.form == MADE:
             if not self.is_trial:
@@ -126,9 +135,7 @@ def needs_bounds(op: Op, table: SizeTable) -> bool:
     if op.kind in KINDS:
         return False
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    return any(None in tensor.shape for tensor in tensors) or any(
-        tensor in table.numbers for tensor in op.outputs
-    )
+    return any(None in tensor.shape for tensor in tensors) or op.outputs[0] in table.numbers
 
 
 def bounded_partition(partition: Partition, table: SizeTable, most_bytes: int) -> Partition:
@@ -167,14 +174,12 @@ def _given_counts(partition: Partition, bounds: Bounds) -> dict[Size, Tensor]:
         given[size] = count_tensor(f"size {len(given)}")
         bounds.find(size, given[size])
     for tensor in partition.inputs:
-        for place, number in enumerate(bounds.table.numbers.get(tensor, ())):
-            if isinstance(number, Size) and not bounds.knows(number):
-                bounds.find(number, _element(tensor, place, partition.ops[0], bounds))
+        bounds.note(tensor)
     return given
 
 
 def _element(tensor: Tensor, place: int, op: Op, bounds: Bounds) -> Tensor:
-    """An element of a list of sizes that a partition is given, as a count."""
+    """An element of a list of sizes, as a count."""
     from circlet.ops.gather import GatherAttrs
     from circlet.ops.quantize import CastAttrs
     from circlet.ops.shape import ReshapeAttrs

@@ -192,6 +192,33 @@ def detections(net: Net) -> list[Tensor]:
     ]
 
 
+def thinned(net: Net) -> list[Tensor]:
+    """LiteRT's NON_MAX_SUPPRESSION, of a number of boxes that a run says, and what it found."""
+    b, made = net.b, list[Tensor]()
+    some = net.sliced_rows()
+    few = net.reshape(net.least(b.op("GATHER", [net.shape(net.rows), net.ints(0)]), 6))
+    limits = [b.constant("limit", np.float32(value)) for value in (0.3, 0.1, 0.4)]
+    for boxes, scores, most in (
+        (net.table, net.x, b.constant("most", np.int32(7))),
+        (net.table, net.x, few),
+        (net.rows, some, few),
+        (net.rows, some, b.constant("most", np.int32(ROWS + 3))),
+    ):
+        for kind in ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"):
+            is_soft = kind[-1] == "5"
+            rows = (None,) if most is few else (int(np.asarray(most.data)),)
+            kept = [Tensor("kept", DType.INT32, rows)]
+            kept += [Tensor("scores", DType.FLOAT32, rows)] if is_soft else []
+            found = Tensor("found", DType.INT32, ())
+            given = [boxes, scores, most, *limits[: 2 + is_soft]]
+            b.op_many(kind, given, [*kept, found])
+            ends = net.reshape(found, 1)
+            made += [*kept, found, b.op("SLICE", [kept[0], net.ints(0), ends])]
+            made.append(b.op("GATHER", [boxes, made[-1]]))
+            made.append(b.op("STRIDED_SLICE", [kept[-1], net.ints(0), ends, net.ints(1)]))
+    return made
+
+
 def branches(net: Net) -> list[Tensor]:
     """IF whose branches give results of other sizes, of which one has none."""
     count = net.shape(net.found, "INT64")

@@ -25,6 +25,7 @@ from tests.backends.cpu.bound_nets import (
     movements,
     numbers,
     places,
+    thinned,
 )
 from tests.backends.cpu.cases import each_width
 from tests.backends.cpu.harness import runnable
@@ -38,6 +39,7 @@ KINDS: tuple[Callable[[Net], list[Tensor]], ...] = (
     compressed,
     layers,
     axes,
+    thinned,
 )
 
 
