@@ -286,6 +286,12 @@ def _where(op: Op, table: SizeTable) -> list[Numbers | None]:
     return [(Size(prod(most_of(size) for size in sizes)), len(sizes))]
 
 
+def _unique(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """As many as are distinct, and a place for each element."""
+    sizes = table.of(operand(op, 0))
+    return _NOTHING if sizes is None or len(sizes) != 1 else [(Size(most_of(sizes[0])),), sizes]
+
+
 def _suppressed(op: Op, table: SizeTable) -> list[Numbers | None]:
     """As many boxes of each class of each batch as are asked for, and there are."""
     scores, wanted = table.of(operand(op, 1)), table.elements(op.input(2))
@@ -380,6 +386,7 @@ _RULES: dict[str, Rule] = {
     "STRIDED_SLICE": _strided_slice,
     "SLICE": _slice,
     "WHERE": _where,
+    "UNIQUE": _unique,
     "CUSTOM:onnx.NonMaxSuppression": _suppressed,
     **dict.fromkeys(THINNED, _thinned),
     "CUSTOM:onnx.Compress": _compressed,

@@ -18,6 +18,7 @@ from circlet.ops.bounded import (
     SUPPRESSION,
     TAIL,
     TOP_K,
+    UNIQUE,
     WHERE,
     AxisAttrs,
     SizeListAttrs,
@@ -210,18 +211,26 @@ def _bind_where(op: Op, bounds: Bounds) -> None:
     sizes = bounds.sizes(condition)
     if not sizes or (is_open(sizes) and not _leads(sizes)):
         raise NotBoundError("it looks along an inner axis whose size depends on the data")
+    _bind_found(op, bounds, WHERE, [bounds.tensor(condition), _only_count(sizes, op, bounds)])
+
+
+def _only_count(sizes: Numbers, op: Op, bounds: Bounds) -> Tensor | None:
+    """The count of the one size that is open; None where none is."""
     given = next((size for size in sizes if isinstance(size, Size)), None)
-    count = None if given is None else bounds.count(given, op)
-    _bind_found(op, bounds, WHERE, [bounds.tensor(condition), count])
+    return None if given is None else bounds.count(given, op)
 
 
-def _bind_found(
-    op: Op, bounds: Bounds, kind: str, inputs: list[Tensor | None], attrs: object = None
-) -> None:
-    """An op that finds out how many rows its result has."""
-    result = bounds.tensor(op.outputs[0])
+def _bind_unique(op: Op, bounds: Bounds) -> None:
+    given = operand(op, 0)
+    count = _only_count(bounds.sizes(given), op, bounds)
+    _bind_found(op, bounds, UNIQUE, [bounds.tensor(given), count])
+
+
+def _bind_found(op: Op, bounds: Bounds, kind: str, inputs: list[Tensor | None]) -> None:
+    """An op that finds out how many rows its first result has."""
+    results = [bounds.tensor(tensor) for tensor in op.outputs]
     (size, *_), found = bounds.sizes(op.outputs[0]), count_tensor(f"{op.name} (size)")
-    bounds.add(op, kind, inputs, op.attrs if attrs is None else attrs, [result, found])
+    bounds.add(op, kind, inputs, op.attrs, [*results, found])
     if isinstance(size, Size):
         bounds.find(size, found)
 
@@ -312,6 +321,7 @@ _KINDS: dict[str, Bind] = {
     "CONCATENATION": _bind_concatenation,
     **dict.fromkeys((*_NEUTRAL, "MEAN"), _bind_reduction),
     "WHERE": _bind_where,
+    "UNIQUE": _bind_unique,
     SUPPRESSED: _bind_suppression,
     **dict.fromkeys(THINNED, _bind_thinned),
     "CUSTOM:onnx.Compress": _bind_compress,

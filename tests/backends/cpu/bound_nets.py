@@ -12,6 +12,7 @@ from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.gather import GatherAttrs
+from circlet.ops.groups import UniqueAttrs
 from circlet.ops.inverse_root import L2NormAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.onnx.record import OnnxAttrs
@@ -190,6 +191,26 @@ def detections(net: Net) -> list[Tensor]:
         net.suppressed(some, net.reshape(own, 1, 1, -1), *limits[:2]),
         net.b.op("GATHER", [net.table, first], GatherAttrs(0)),
     ]
+
+
+def distinct(net: Net) -> list[Tensor]:
+    """UNIQUE of every type, of lists that are all there and of what a run counts."""
+    b, made = net.b, list[Tensor]()
+    flat = net.reshape(net.table, -1)
+    steps = b.op("ROUND", [b.op("MUL", [flat, b.constant("scale", np.float32(9))])])
+    some = b.op("ROUND", [net.reshape(net.rows, -1)])
+    broken = b.op("SQRT", [steps])  # of negative numbers it is none
+    for number, values in enumerate((steps, some, broken)):
+        given = [values]
+        for name in ("INT8", "INT32", "INT64") if values is not broken else ():
+            cast = CastAttrs("FLOAT32", name)
+            given.append(b.op("CAST", [values], cast, dtype=DType[name]))
+        for each in given:
+            index = "INT64" if number else "INT32"
+            pair = [Tensor("values", each.dtype, (None,)), Tensor("at", DType[index], each.shape)]
+            b.op_many("UNIQUE", [each], pair, UniqueAttrs(index))
+            made += [*pair, b.op("GATHER", pair, GatherAttrs(0))]
+    return made
 
 
 def thinned(net: Net) -> list[Tensor]:

@@ -21,6 +21,7 @@ from tests.backends.cpu.bound_nets import (
     branches,
     compressed,
     detections,
+    distinct,
     layers,
     movements,
     numbers,
@@ -40,6 +41,7 @@ KINDS: tuple[Callable[[Net], list[Tensor]], ...] = (
     layers,
     axes,
     thinned,
+    distinct,
 )
 
 
