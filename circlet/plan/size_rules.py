@@ -35,6 +35,7 @@ from circlet.plan.sizes import (
 Rule = Callable[[Op, SizeTable], list[Numbers | None]]
 _NOTHING: list[Numbers | None] = []
 THINNED = frozenset({"NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"})
+SCATTERS = tuple(f"CUSTOM:onnx.{kind}" for kind in ("ScatterElements", "Scatter", "ScatterND"))
 _POINTWISE = frozenset({"CAST", "SELECT_V2", "QUANTIZE", "DEQUANTIZE"})
 
 
@@ -91,6 +92,10 @@ def _spread(shapes: list[Numbers]) -> Numbers | None:
             return None
         made.append(wide.pop() if wide else 1)
     return tuple(made)
+
+
+def _like_first(op: Op, table: SizeTable) -> list[Numbers | None]:
+    return [table.of(operand(op, 0))]
 
 
 def _gather(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -387,6 +392,7 @@ _RULES: dict[str, Rule] = {
     "SLICE": _slice,
     "WHERE": _where,
     "UNIQUE": _unique,
+    **dict.fromkeys(SCATTERS, _like_first),
     "CUSTOM:onnx.NonMaxSuppression": _suppressed,
     **dict.fromkeys(THINNED, _thinned),
     "CUSTOM:onnx.Compress": _compressed,

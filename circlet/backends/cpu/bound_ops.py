@@ -8,12 +8,12 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.bound_branches import bind_if
+from circlet.backends.cpu.bound_scatters import bind_scatter
 from circlet.backends.cpu.bounds import Bounds, NotBoundError, needs_bounds
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.bounded import (
     CONCATENATION,
-    SIZE_LIST,
     SUPPRESSED,
     SUPPRESSION,
     TAIL,
@@ -21,7 +21,6 @@ from circlet.ops.bounded import (
     UNIQUE,
     WHERE,
     AxisAttrs,
-    SizeListAttrs,
     TailAttrs,
     count_tensor,
 )
@@ -35,7 +34,7 @@ from circlet.ops.reduce import constant_axes
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.size_probes import given_sizes, inferred, passing
-from circlet.plan.size_rules import THINNED, compressed_axis, is_pointwise, strided_parts
+from circlet.plan.size_rules import SCATTERS, THINNED, compressed_axis, is_pointwise, strided_parts
 from circlet.plan.sizes import Numbers, Size, bounds_of, is_open, most_of
 
 Bind = Callable[[Op, Bounds], None]
@@ -53,7 +52,7 @@ def bind(op: Op, bounds: Bounds) -> None:
             bounds.note(tensor)
         return
     if op.outputs[0] in bounds.table.numbers:
-        _bind_list(op.outputs[0], op, bounds)
+        bounds.add_list(op, bounds.table.numbers[op.outputs[0]], op.outputs[0])
         return
     found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else _bind_probed)
     found(op, bounds)
@@ -61,17 +60,6 @@ def bind(op: Op, bounds: Bounds) -> None:
 
 def _repeat(op: Op, bounds: Bounds) -> None:
     bounds.repeat(op)
-
-
-def _bind_list(result: Tensor, op: Op, bounds: Bounds) -> None:
-    """The elements are sizes: whatever computes them, their counts are known."""
-    inputs = dict[Tensor, int]()
-    elements = []
-    for number in bounds.table.numbers[result]:
-        is_size = isinstance(number, Size)
-        place = inputs.setdefault(bounds.count(number, op), len(inputs)) if is_size else number
-        elements.append((is_size, most_of(place)))
-    bounds.add(op, SIZE_LIST, [*inputs], SizeListAttrs(tuple(elements)), [result])
 
 
 def _bind_probed(op: Op, bounds: Bounds) -> None:
@@ -286,7 +274,7 @@ def _bind_thinned(op: Op, bounds: Bounds) -> None:
     (number,) = bounds.table.numbers[found]
     terms = number.terms if isinstance(number, Size) else ()
     bounds.find(next((term for term in terms if term is not wanted[0]), number), count)
-    _bind_list(found, op, bounds)
+    bounds.add_list(op, (number,), found)
 
 
 def _bind_top_k(op: Op, bounds: Bounds) -> None:
@@ -322,6 +310,7 @@ _KINDS: dict[str, Bind] = {
     **dict.fromkeys((*_NEUTRAL, "MEAN"), _bind_reduction),
     "WHERE": _bind_where,
     "UNIQUE": _bind_unique,
+    **dict.fromkeys(SCATTERS, bind_scatter),
     SUPPRESSED: _bind_suppression,
     **dict.fromkeys(THINNED, _bind_thinned),
     "CUSTOM:onnx.Compress": _bind_compress,

@@ -15,9 +15,9 @@ import numpy as np
 
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
-from circlet.ops.bounded import KINDS, SIZE, SizeAttrs, count_tensor
+from circlet.ops.bounded import KINDS, SIZE, SIZE_LIST, SizeAttrs, SizeListAttrs, count_tensor
 from circlet.plan.partition import Partition, Ports
-from circlet.plan.sizes import MADE, Number, Numbers, Size, SizeTable, bounds_of
+from circlet.plan.sizes import MADE, Number, Numbers, Size, SizeTable, bounds_of, most_of
 
 _NOWHERE = -1
 
@@ -121,6 +121,15 @@ class Bounds:
         """Append an op that has the origin of another one."""
         self.done.append(Op(kind, [*inputs], [*outputs], attrs, op.origin))
 
+    def add_list(self, op: Op, numbers: Numbers, result: Tensor) -> None:
+        """Append what makes a list of sizes, whatever operator computes it, of their counts."""
+        inputs, elements = dict[Tensor, int](), list[tuple[bool, int]]()
+        for number in numbers:
+            is_size = isinstance(number, Size)
+            place = inputs.setdefault(self.count(number, op), len(inputs)) if is_size else number
+            elements.append((is_size, most_of(place)))
+        self.add(op, SIZE_LIST, [*inputs], SizeListAttrs(tuple(elements)), [result])
+
     def repeat(self, op: Op, **changes: object) -> None:
         """Append an op over what stands for its tensors."""
         made = {
@@ -135,7 +144,8 @@ def needs_bounds(op: Op, table: SizeTable) -> bool:
     if op.kind in KINDS:
         return False
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    return any(None in tensor.shape for tensor in tensors) or op.outputs[0] in table.numbers
+    lists_sizes = any(tensor in table.numbers for tensor in op.outputs[:1])
+    return lists_sizes or any(None in tensor.shape for tensor in tensors)
 
 
 def bounded_partition(partition: Partition, table: SizeTable, most_bytes: int) -> Partition:

@@ -193,6 +193,41 @@ def detections(net: Net) -> list[Tensor]:
     ]
 
 
+def scattered(net: Net) -> list[Tensor]:
+    """ONNX's scatters of rows into tables of which a run says the length, as levels of a detector
+    are brought together, and of places that count from the end."""
+    b, rows = net.b, net.rows
+    zeros = b.op("ZEROS_LIKE", [rows])
+    bar = b.constant("bar", np.float32(0.05))
+    level = b.op("GREATER", [net.sliced_rows(), bar], dtype=DType.BOOL)
+    found = b.op("WHERE", [level], dtype=DType.INT64)
+    part = net.reshape(b.op("GATHER", [rows, found], GatherAttrs(0)), -1, 4)
+    wide = b.op("BROADCAST_TO", [found, net.shape(part)])
+    count = net.reshape(b.op("GATHER", [net.shape(rows), net.ints(0)], GatherAttrs(0)))
+    one, zero = (b.constant("one", np.int32(value)) for value in (1, 0))
+    places = b.op("RANGE", [zero, count, one], dtype=DType.INT32)
+    behind = net.reshape(b.op("NEG", [b.op("ADD", [places, one])]), -1, 1)
+    columns = b.constant("columns", np.array([[1, -1]] * 12, np.int64))
+    few = net.sliced(net.found, [0, 0], [2, 1])
+
+    def scatter(kind: str, data: Tensor, at: Tensor, updates: Tensor, **attrs: object) -> Tensor:
+        made = Tensor(kind, data.dtype, data.shape)
+        options = OnnxAttrs(tuple(sorted(attrs.items())), 16)
+        b.op_many("CUSTOM", [data, at, updates], [made], options, custom_code=f"onnx.{kind}")
+        return made
+
+    pairs = net.joined(1, found, b.op("SUB", [found, found]))
+    return [
+        scatter("ScatterElements", zeros, wide, part, axis=0),
+        scatter("ScatterElements", rows, wide, part, axis=0, reduction="add"),
+        scatter("ScatterND", zeros, behind, rows),
+        scatter("ScatterND", net.table, found, part),
+        scatter("ScatterND", rows, pairs, net.reshape(net.sliced(part, [0, 1], [1000, 2]), -1)),
+        scatter("ScatterElements", net.table, columns, net.reshape(net.x, 12, 2), axis=1),
+        scatter("ScatterND", net.table, few, b.op("GATHER_ND", [net.table, few])),
+    ]
+
+
 def distinct(net: Net) -> list[Tensor]:
     """UNIQUE of every type, of lists that are all there and of what a run counts."""
     b, made = net.b, list[Tensor]()

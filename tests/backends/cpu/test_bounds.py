@@ -27,6 +27,7 @@ from tests.backends.cpu.bound_nets import (
     movements,
     numbers,
     places,
+    scattered,
     thinned,
 )
 from tests.backends.cpu.cases import each_width
@@ -43,6 +44,7 @@ KINDS: tuple[Callable[[Net], list[Tensor]], ...] = (
     axes,
     thinned,
     distinct,
+    scattered,
 )
 
 
