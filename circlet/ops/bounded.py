@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.ir import DType, Op, Tensor
+from circlet.ops.groups import UniqueAttrs
 from circlet.ops.onnx.record import OnnxAttrs
 from circlet.ops.opdef import Arrays, Cost, NoAttrs, OpDef, TensorType, get, moves_bytes, register
 from circlet.ops.operands import operand, present
@@ -26,9 +27,10 @@ CONCATENATION = "BOUNDED_CONCATENATION"
 TOP_K = "BOUNDED_TOP_K"
 TAIL = "BOUNDED_TAIL"
 SUPPRESSION = "BOUNDED_SUPPRESSION"
+UNIQUE = "BOUNDED_UNIQUE"
 SUPPRESSED = "CUSTOM:onnx.NonMaxSuppression"
 
-KINDS = frozenset({SIZE, SIZE_LIST, WHERE, CONCATENATION, TOP_K, TAIL, SUPPRESSION})
+KINDS = frozenset({SIZE, SIZE_LIST, WHERE, CONCATENATION, TOP_K, TAIL, SUPPRESSION, UNIQUE})
 
 _PAIR, _QUEUE = 8, 64  # operations of comparing two boxes, and of taking one from a queue
 _JOINS: dict[str, Callable[[int, int], int]] = {
@@ -169,6 +171,19 @@ def _suppression(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [_filled(_empty(op.outputs[0]), found), _count(len(found))]
 
 
+def _unique(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    data = present(inputs[0])
+    given = data[: count_of(inputs[1], len(data))]
+    plain = replace(op, kind="UNIQUE", inputs=op.inputs[:1], outputs=op.outputs[:2])
+    values, places = get(plain).evaluate(plain, [given])
+    results = [_filled(_empty(t), a) for t, a in zip(op.outputs, (values, places), strict=False)]
+    return [*results, _count(len(values))]
+
+
+def _unique_cost(op: Op) -> Cost:
+    return get(replace(op, kind="UNIQUE")).cost(op)
+
+
 def _suppression_cost(op: Op) -> Cost:
     """Each box is compared with those that are kept of its class, several at a time."""
     batches, classes, boxes = operand(op, 1).static_shape
@@ -213,6 +228,7 @@ _register(WHERE, _where, (2, 2), outputs=2)
 _register(CONCATENATION, _concatenation, (2, _MANY), AxisAttrs, required=2)
 _register(TOP_K, _top_k, (3, 3), outputs=2, cost=_top_k_cost)
 _register(TAIL, _tail, (2, 2), TailAttrs, required=2)
+_register(UNIQUE, _unique, (2, 2), UniqueAttrs, 3, cost=_unique_cost)
 _register(SUPPRESSION, _suppression, (6, 6), OnnxAttrs, 2, 2, _suppression_cost)
 
 

@@ -15,9 +15,10 @@ from circlet.ops.operands import known_ints, operand
 from circlet.ops.reduce import ReducerAttrs, constant_axes
 from circlet.ops.shape import reshape_target, squeezed_axes
 from circlet.ops.slicing import slice_of
-from circlet.ops.split import pack_axis, split_parts, unpack_axis
+from circlet.ops.split import pack_axis
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.size_numbers import numbers_of
+from circlet.plan.size_probes import probed
 from circlet.plan.sizes import (
     GREATEST,
     LEAST,
@@ -33,15 +34,17 @@ from circlet.plan.sizes import (
 
 Rule = Callable[[Op, SizeTable], list[Numbers | None]]
 _NOTHING: list[Numbers | None] = []
+THINNED = frozenset({"NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"})
+SCATTERS = tuple(f"CUSTOM:onnx.{kind}" for kind in ("ScatterElements", "Scatter", "ScatterND"))
 _POINTWISE = frozenset({"CAST", "SELECT_V2", "QUANTIZE", "DEQUANTIZE"})
-_LIKE_FIRST = frozenset({"SOFTMAX", "LOG_SOFTMAX", "ZEROS_LIKE"})
 
 
 def settle_sizes(graph: Graph, table: SizeTable) -> None:
     """Take down what is known of the open sizes of a graph whose shapes are settled."""
     for op in graph.ops:
         given = [tensor for tensor in op.inputs if tensor is not None]
-        if any(None in t.shape for t in op.outputs) or any(map(table.concerns, given)):
+        is_open = any(None in t.shape for t in op.outputs) or any(map(table.concerns, given))
+        if is_open or op.kind in THINNED:
             _settle(op, table)
 
 
@@ -63,17 +66,13 @@ def _rule_of(op: Op) -> Rule:
     rule = _RULES.get(op.label)
     if rule is not None:
         return rule
-    return _pointwise if is_pointwise(op) else _unknown
+    return _pointwise if is_pointwise(op) else probed
 
 
 def is_pointwise(op: Op) -> bool:
     """Whether each element of the one result follows from one element of each operand."""
     record = find(op.label)
     return op.kind in _POINTWISE or (record is not None and record.scalar is not None)
-
-
-def _unknown(op: Op, table: SizeTable) -> list[Numbers | None]:
-    return _NOTHING
 
 
 def _pointwise(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -174,22 +173,6 @@ def _concatenation(op: Op, table: SizeTable) -> list[Numbers | None]:
     return [None if total is None else (*first[:axis], total, *first[axis + 1 :])]
 
 
-def _split(op: Op, table: SizeTable) -> list[Numbers | None]:
-    sizes = table.of(operand(op, 1 if op.kind == "SPLIT" else 0))
-    parts = split_parts(op)
-    if sizes is None or parts is None:
-        return _NOTHING
-    axis = parts.axis
-    return [
-        None if size is None else (*sizes[:axis], size, *sizes[axis + 1 :]) for size in parts.sizes
-    ]
-
-
-def _unpack(op: Op, table: SizeTable) -> list[Numbers | None]:
-    sizes, axis = table.of(operand(op, 0)), unpack_axis(op)
-    return [None if sizes is None else (*sizes[:axis], *sizes[axis + 1 :]) for _ in op.outputs]
-
-
 def _pack(op: Op, table: SizeTable) -> list[Numbers | None]:
     parts, axis = [table.of(tensor) for tensor in op.inputs if tensor is not None], pack_axis(op)
     first = parts[0]
@@ -280,19 +263,25 @@ def part_of(part: Taken, size: Number, table: SizeTable) -> Number | None:
 def _slice(op: Op, table: SizeTable) -> list[Numbers | None]:
     """Where the start is known: what is asked for is all there, or the run would be refused."""
     sizes, begin, taken = table.of(operand(op, 0)), known_ints(op.input(1)), known_ints(op.input(2))
-    if sizes is None or begin is None or taken is None:
+    counts = table.elements(op.input(2)) if taken is None else taken
+    if sizes is None or begin is None or counts is None:
         return _NOTHING
-    if slice_of(operand(op, 0).shape, begin, taken) is None:
+    if taken is not None and slice_of(operand(op, 0).shape, begin, taken) is None:
         return _NOTHING
     made: list[Number] = []
-    for size, first, count in zip(sizes, begin, taken, strict=True):
-        if count != -1 and isinstance(size, Size):
-            return _NOTHING
+    for size, first, count in zip(sizes, begin, counts, strict=True):
         rest = table.joined(SUM, [size, -first]) if count == -1 else count
-        if rest is None or (isinstance(rest, Size) and rest.fewest < 0):
+        is_there = count == -1 or rest is size or _never_above(count, first, size)
+        if rest is None or not is_there or fewest_of(rest) < 0:
             return _NOTHING
         made.append(rest)
     return [tuple(made)]
+
+
+def _never_above(count: Number, first: int, size: Number) -> bool:
+    """Whether an axis has so many places from one on in every run, as far as a plan can tell."""
+    is_least = isinstance(count, Size) and count.form == LEAST and size in count.terms
+    return first + most_of(count) <= fewest_of(size) or (is_least and first == 0)
 
 
 def _where(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -300,6 +289,12 @@ def _where(op: Op, table: SizeTable) -> list[Numbers | None]:
     if sizes is None:
         return _NOTHING
     return [(Size(prod(most_of(size) for size in sizes)), len(sizes))]
+
+
+def _unique(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """As many as are distinct, and a place for each element."""
+    sizes = table.of(operand(op, 0))
+    return _NOTHING if sizes is None or len(sizes) != 1 else [(Size(most_of(sizes[0])),), sizes]
 
 
 def _suppressed(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -312,6 +307,18 @@ def _suppressed(op: Op, table: SizeTable) -> list[Numbers | None]:
         return [(0, 3)]
     each = boxes if wanted is None else max(0, min(boxes, most_of(wanted[0])))
     return [(Size(batches * classes * each), 3)]
+
+
+def _thinned(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """As many rows as are asked for; the last result says how many of them are boxes."""
+    boxes, wanted = table.of(operand(op, 0)), table.elements(op.input(2))
+    if boxes is None or wanted is None or len(wanted) != 1 or fewest_of(wanted[0]) < 0:
+        return _NOTHING
+    made = Size(min(most_of(boxes[0]), most_of(wanted[0])))
+    found = table.joined(LEAST, [made, wanted[0]])
+    if found is not None and made.most:
+        table.numbers[op.outputs[-1]] = (found,)
+    return [wanted] * (len(op.outputs) - 1)
 
 
 def compressed_axis(op: Op) -> int | None:
@@ -368,7 +375,6 @@ def _chosen(
 
 _RULES: dict[str, Rule] = {
     "IF": _if,
-    **dict.fromkeys(_LIKE_FIRST, _like_first),
     "GATHER": _gather,
     "GATHER_ND": _gather_nd,
     "TRANSPOSE": _transpose,
@@ -376,9 +382,6 @@ _RULES: dict[str, Rule] = {
     "EXPAND_DIMS": _expand_dims,
     "RESHAPE": _reshape,
     "CONCATENATION": _concatenation,
-    "SPLIT": _split,
-    "SPLIT_V": _split,
-    "UNPACK": _unpack,
     "PACK": _pack,
     "FILL": _listed(0),
     "BROADCAST_TO": _listed(1),
@@ -388,7 +391,10 @@ _RULES: dict[str, Rule] = {
     "STRIDED_SLICE": _strided_slice,
     "SLICE": _slice,
     "WHERE": _where,
+    "UNIQUE": _unique,
+    **dict.fromkeys(SCATTERS, _like_first),
     "CUSTOM:onnx.NonMaxSuppression": _suppressed,
+    **dict.fromkeys(THINNED, _thinned),
     "CUSTOM:onnx.Compress": _compressed,
     "CUSTOM:onnx.TopK": _top_k,
     "TOPK_V2": _top_k,

@@ -8,19 +8,19 @@ from math import prod
 import numpy as np
 
 from circlet.backends.cpu.bound_branches import bind_if
+from circlet.backends.cpu.bound_scatters import bind_scatter
 from circlet.backends.cpu.bounds import Bounds, NotBoundError, needs_bounds
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.bounded import (
     CONCATENATION,
-    SIZE_LIST,
     SUPPRESSED,
     SUPPRESSION,
     TAIL,
     TOP_K,
+    UNIQUE,
     WHERE,
     AxisAttrs,
-    SizeListAttrs,
     TailAttrs,
     count_tensor,
 )
@@ -32,9 +32,9 @@ from circlet.ops.operands import operand
 from circlet.ops.quantize import CastAttrs
 from circlet.ops.reduce import constant_axes
 from circlet.ops.shape import ReshapeAttrs
-from circlet.ops.split import split_parts, unpack_axis
 from circlet.ops.strided_slice import StridedSliceAttrs
-from circlet.plan.size_rules import compressed_axis, is_pointwise, strided_parts
+from circlet.plan.size_probes import given_sizes, inferred, passing
+from circlet.plan.size_rules import SCATTERS, THINNED, compressed_axis, is_pointwise, strided_parts
 from circlet.plan.sizes import Numbers, Size, bounds_of, is_open, most_of
 
 Bind = Callable[[Op, Bounds], None]
@@ -48,13 +48,13 @@ def bind(op: Op, bounds: Bounds) -> None:
     """
     if not needs_bounds(op, bounds.table):
         bounds.done.append(op)
+        for tensor in op.outputs:
+            bounds.note(tensor)
         return
     if op.outputs[0] in bounds.table.numbers:
-        _bind_numbers(op, bounds)
+        bounds.add_list(op, bounds.table.numbers[op.outputs[0]], op.outputs[0])
         return
-    found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else None)
-    if found is None:
-        raise NotBoundError("a shape depends on the data of a run")
+    found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else _bind_probed)
     found(op, bounds)
 
 
@@ -62,39 +62,32 @@ def _repeat(op: Op, bounds: Bounds) -> None:
     bounds.repeat(op)
 
 
-def _bind_numbers(op: Op, bounds: Bounds) -> None:
-    """The elements are sizes: whatever computes them, their counts are known."""
-    result, inputs = op.outputs[0], dict[Tensor, int]()
-    elements = []
-    for number in bounds.table.numbers[result]:
-        is_size = isinstance(number, Size)
-        place = inputs.setdefault(bounds.count(number, op), len(inputs)) if is_size else number
-        elements.append((is_size, most_of(place)))
-    bounds.add(op, SIZE_LIST, [*inputs], SizeListAttrs(tuple(elements)), [result])
+def _bind_probed(op: Op, bounds: Bounds) -> None:
+    """As the op is; where it looks behind counts, at what changes nothing."""
+    found, listed = passing(op), given_sizes(op, bounds.table)
+    if found is None:
+        raise NotBoundError("a shape depends on the data of a run")
+    if inferred(op, bounds.table) != [bounds.tensor(t).static_shape for t in op.outputs]:
+        raise NotBoundError("bounds of its sizes do not follow from each other")
+    inputs: list[Tensor | None] = []
+    for index, tensor in enumerate(op.inputs):
+        given = None if tensor is None else listed.get(index) or bounds.tensor(tensor)
+        for axis, value in found.get(index, {}).items():
+            size = bounds.sizes(operand(op, index))[axis]
+            if given is not None and value is not None and isinstance(size, Size):
+                given = _filled(op, given, axis, size, value, bounds)
+        inputs.append(given)
+    bounds.repeat(op, inputs=inputs)
 
 
-def _bind_softmax(op: Op, bounds: Bounds) -> None:
-    _check_closed(bounds.sizes(operand(op, 0)), -1)
-    bounds.repeat(op)
-
-
-def _check_closed(sizes: Numbers, axis: int) -> None:
-    """The op looks at all places of this axis."""
-    if isinstance(sizes[axis], Size):
-        raise NotBoundError("it looks along an axis whose size depends on the data of a run")
-
-
-def _bind_split(op: Op, bounds: Bounds) -> None:
-    parts = split_parts(op)
-    if parts is None:
-        raise NotBoundError("the axis or the sizes are not constant")
-    _check_closed(bounds.sizes(operand(op, 1 if op.kind == "SPLIT" else 0)), parts.axis)
-    bounds.repeat(op)
-
-
-def _bind_unpack(op: Op, bounds: Bounds) -> None:
-    _check_closed(bounds.sizes(operand(op, 0)), unpack_axis(op))
-    bounds.repeat(op)
+def _filled(
+    op: Op, given: Tensor, axis: int, size: Size, value: int | float, bounds: Bounds
+) -> Tensor:
+    """A tensor with one value behind the count of an axis."""
+    made = given.like(f"{op.name} (filled)")
+    count = bounds.count(size, op)
+    bounds.add(op, TAIL, [given, count], TailAttrs(axis, value), [made])
+    return made
 
 
 def _bind_reshape(op: Op, bounds: Bounds) -> None:
@@ -182,11 +175,9 @@ def _bind_reduction(op: Op, bounds: Bounds) -> None:
         raise NotBoundError("the axes are not constant")
     sizes, given = bounds.sizes(source), bounds.tensor(source)
     for axis in axes:
-        if isinstance(sizes[axis], Size):
-            filled = given.like(f"{op.name} (filled)")
-            attrs = TailAttrs(axis, _neutral(op, source.dtype))
-            bounds.add(op, TAIL, [given, bounds.count(sizes[axis], op)], attrs, [filled])
-            given = filled
+        size = sizes[axis]
+        if isinstance(size, Size):
+            given = _filled(op, given, axis, size, _neutral(op, source.dtype), bounds)
     bounds.repeat(op, inputs=[given, *op.inputs[1:]])
 
 
@@ -208,18 +199,26 @@ def _bind_where(op: Op, bounds: Bounds) -> None:
     sizes = bounds.sizes(condition)
     if not sizes or (is_open(sizes) and not _leads(sizes)):
         raise NotBoundError("it looks along an inner axis whose size depends on the data")
+    _bind_found(op, bounds, WHERE, [bounds.tensor(condition), _only_count(sizes, op, bounds)])
+
+
+def _only_count(sizes: Numbers, op: Op, bounds: Bounds) -> Tensor | None:
+    """The count of the one size that is open; None where none is."""
     given = next((size for size in sizes if isinstance(size, Size)), None)
-    count = None if given is None else bounds.count(given, op)
-    _bind_found(op, bounds, WHERE, [bounds.tensor(condition), count])
+    return None if given is None else bounds.count(given, op)
 
 
-def _bind_found(
-    op: Op, bounds: Bounds, kind: str, inputs: list[Tensor | None], attrs: object = None
-) -> None:
-    """An op that finds out how many rows its result has."""
-    result = bounds.tensor(op.outputs[0])
+def _bind_unique(op: Op, bounds: Bounds) -> None:
+    given = operand(op, 0)
+    count = _only_count(bounds.sizes(given), op, bounds)
+    _bind_found(op, bounds, UNIQUE, [bounds.tensor(given), count])
+
+
+def _bind_found(op: Op, bounds: Bounds, kind: str, inputs: list[Tensor | None]) -> None:
+    """An op that finds out how many rows its first result has."""
+    results = [bounds.tensor(tensor) for tensor in op.outputs]
     (size, *_), found = bounds.sizes(op.outputs[0]), count_tensor(f"{op.name} (size)")
-    bounds.add(op, kind, inputs, op.attrs if attrs is None else attrs, [result, found])
+    bounds.add(op, kind, inputs, op.attrs, [*results, found])
     if isinstance(size, Size):
         bounds.find(size, found)
 
@@ -258,6 +257,26 @@ def _bind_suppression(op: Op, bounds: Bounds) -> None:
     _bind_found(op, bounds, SUPPRESSION, [*inputs, count])
 
 
+def _bind_thinned(op: Op, bounds: Bounds) -> None:
+    """Rows in the order in which they are chosen: more than are asked for come behind those."""
+    scores, found = bounds.tensor(operand(op, 1)), op.outputs[-1]
+    (boxes,), wanted = bounds.sizes(operand(op, 1)), bounds.table.elements(op.input(2))
+    if wanted is None or found not in bounds.table.numbers:
+        raise NotBoundError("nothing bounds how many boxes may come out")
+    if isinstance(boxes, Size):
+        scores = _filled(op, scores, 0, boxes, -np.inf, bounds)
+    inputs = [bounds.tensor(operand(op, 0)), scores, _list(op, bounds_of(wanted)), *op.inputs[3:]]
+    chosen, count = found.like(f"{op.name} (chosen)"), count_tensor(f"{op.name} (size)")
+    results = [bounds.tensor(each) for each in op.outputs[:-1]]
+    bounds.repeat(op, inputs=inputs, outputs=[*results, chosen])
+    cast = CastAttrs(found.dtype.name, "INT64")
+    bounds.add(op, "CAST", [chosen], cast, [count])
+    (number,) = bounds.table.numbers[found]
+    terms = number.terms if isinstance(number, Size) else ()
+    bounds.find(next((term for term in terms if term is not wanted[0]), number), count)
+    bounds.add_list(op, (number,), found)
+
+
 def _bind_top_k(op: Op, bounds: Bounds) -> None:
     data, (values, places) = operand(op, 0), op.outputs
     sizes, kept = bounds.sizes(data), bounds.sizes(values)[-1]
@@ -281,11 +300,8 @@ def _check_largest_last(op: Op, rank: int) -> None:
 
 _KINDS: dict[str, Bind] = {
     "IF": bind_if,
-    **dict.fromkeys(("GATHER", "GATHER_ND", "TRANSPOSE", "PACK", "ZEROS_LIKE"), _repeat),
-    **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), _bind_softmax),
+    **dict.fromkeys(("GATHER", "GATHER_ND", "TRANSPOSE", "PACK"), _repeat),
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _bind_reshape),
-    **dict.fromkeys(("SPLIT", "SPLIT_V"), _bind_split),
-    "UNPACK": _bind_unpack,
     "FILL": _bind_fill,
     "BROADCAST_TO": _bind_broadcast,
     "STRIDED_SLICE": _bind_strided_slice,
@@ -293,7 +309,10 @@ _KINDS: dict[str, Bind] = {
     "CONCATENATION": _bind_concatenation,
     **dict.fromkeys((*_NEUTRAL, "MEAN"), _bind_reduction),
     "WHERE": _bind_where,
+    "UNIQUE": _bind_unique,
+    **dict.fromkeys(SCATTERS, bind_scatter),
     SUPPRESSED: _bind_suppression,
+    **dict.fromkeys(THINNED, _bind_thinned),
     "CUSTOM:onnx.Compress": _bind_compress,
     "CUSTOM:onnx.TopK": _bind_top_k,
     "TOPK_V2": _bind_top_k,

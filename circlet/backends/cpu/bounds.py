@@ -15,9 +15,9 @@ import numpy as np
 
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
-from circlet.ops.bounded import KINDS, SIZE, SizeAttrs, count_tensor
+from circlet.ops.bounded import KINDS, SIZE, SIZE_LIST, SizeAttrs, SizeListAttrs, count_tensor
 from circlet.plan.partition import Partition, Ports
-from circlet.plan.sizes import MADE, Number, Numbers, Size, SizeTable, bounds_of
+from circlet.plan.sizes import MADE, Number, Numbers, Size, SizeTable, bounds_of, most_of
 
 _NOWHERE = -1
 
@@ -44,6 +44,7 @@ class Bounds:
         self.most_bytes, self.is_trial = most_bytes, is_trial
         self._tensors: dict[Tensor, Tensor] = {}
         self._counts: dict[Size, Tensor] = {}
+        self._elements: dict[Size, tuple[Tensor, int]] = {}
 
     def sizes(self, tensor: Tensor) -> Numbers:
         """The sizes of a tensor.
@@ -78,6 +79,12 @@ class Bounds:
         assert isinstance(size, Size)
         self._counts[size] = count
 
+    def note(self, tensor: Tensor) -> None:
+        """Have the elements of a tensor say what sizes are, where nothing does so yet."""
+        for place, number in enumerate(self.table.numbers.get(tensor, ())):
+            if isinstance(number, Size) and not self.knows(number):
+                self._elements[number] = tensor, place
+
     def count(self, size: Number, op: Op) -> Tensor:
         """The count of a size, computed for an op where it follows from others.
 
@@ -91,10 +98,12 @@ class Bounds:
         return self._counts[size]
 
     def knows(self, size: Number) -> bool:
-        """Whether a size has a count already."""
-        return size in self._counts
+        """Whether something says already what a size is."""
+        return size in self._counts or size in self._elements
 
     def _computed(self, size: Size, op: Op) -> Tensor:
+        if size in self._elements:
+            return _element(*self._elements[size], op, self)
         made = count_tensor(f"{op.name} (size)")
         if size.form == MADE:
             if not self.is_trial:
@@ -112,6 +121,15 @@ class Bounds:
         """Append an op that has the origin of another one."""
         self.done.append(Op(kind, [*inputs], [*outputs], attrs, op.origin))
 
+    def add_list(self, op: Op, numbers: Numbers, result: Tensor) -> None:
+        """Append what makes a list of sizes, whatever operator computes it, of their counts."""
+        inputs, elements = dict[Tensor, int](), list[tuple[bool, int]]()
+        for number in numbers:
+            is_size = isinstance(number, Size)
+            place = inputs.setdefault(self.count(number, op), len(inputs)) if is_size else number
+            elements.append((is_size, most_of(place)))
+        self.add(op, SIZE_LIST, [*inputs], SizeListAttrs(tuple(elements)), [result])
+
     def repeat(self, op: Op, **changes: object) -> None:
         """Append an op over what stands for its tensors."""
         made = {
@@ -126,9 +144,8 @@ def needs_bounds(op: Op, table: SizeTable) -> bool:
     if op.kind in KINDS:
         return False
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
-    return any(None in tensor.shape for tensor in tensors) or any(
-        tensor in table.numbers for tensor in op.outputs
-    )
+    lists_sizes = any(tensor in table.numbers for tensor in op.outputs[:1])
+    return lists_sizes or any(None in tensor.shape for tensor in tensors)
 
 
 def bounded_partition(partition: Partition, table: SizeTable, most_bytes: int) -> Partition:
@@ -167,14 +184,12 @@ def _given_counts(partition: Partition, bounds: Bounds) -> dict[Size, Tensor]:
         given[size] = count_tensor(f"size {len(given)}")
         bounds.find(size, given[size])
     for tensor in partition.inputs:
-        for place, number in enumerate(bounds.table.numbers.get(tensor, ())):
-            if isinstance(number, Size) and not bounds.knows(number):
-                bounds.find(number, _element(tensor, place, partition.ops[0], bounds))
+        bounds.note(tensor)
     return given
 
 
 def _element(tensor: Tensor, place: int, op: Op, bounds: Bounds) -> Tensor:
-    """An element of a list of sizes that a partition is given, as a count."""
+    """An element of a list of sizes, as a count."""
     from circlet.ops.gather import GatherAttrs
     from circlet.ops.quantize import CastAttrs
     from circlet.ops.shape import ReshapeAttrs

@@ -37,13 +37,14 @@ from circlet.ir import DType, Op
 from circlet.limits import MemoryBudget
 from circlet.ops import unsupported_reason
 from circlet.ops.decomposition import decomposed
+from circlet.ops.work import work_of
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.partition import Partition
 from circlet.progress import Stage
 from circlet.target.targets import Target
 from circlet.target.threads import usable_cores
 
-_SHARE_OF_BOUND = 16  # of the memory that is left: one of so many parts of it
+_SHARE_OF_BOUND = 16  # of the memory that is left, and of the work of a run: one of so many parts
 LOGGER = logging.getLogger(__name__)
 Build = Callable[[Sequence[UnitSource]], list[bytes]]
 LoweredByTarget = Mapping[Target, Sequence[LoweredPartition]]
@@ -114,6 +115,9 @@ class CpuCompiler:
             bind(op, bounds)
         except NotBoundError as error:
             return Reason(str(error))
+        work, most = sum(map(work_of, bounds.done)), self.job.most_work // _SHARE_OF_BOUND
+        if work > most:
+            return Reason(f"it might do {work} operations, the limit is {most}")
         answers = map(self.supports, bounds.done)
         return next((a for a in answers if isinstance(a, Reason)), Supported("bounded"))
 

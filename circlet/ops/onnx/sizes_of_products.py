@@ -93,8 +93,11 @@ def grid_sample(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
 
 def roi_align(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     """The bins of each region."""
+    boxes, images = operand(op, 1).shape[0], operand(op, 2).shape[:1]
+    if images and None not in (boxes, *images) and images != (boxes,):
+        raise ValueError(f"{boxes} regions, of the images of {images[0]}")
     bins = attrs.get("output_height", 1), attrs.get("output_width", 1)
-    return [(operand(op, 1).shape[0], x[1], *bins)]
+    return [(boxes, x[1], *bins)]
 
 
 def einsum(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape] | None:

@@ -6,14 +6,23 @@ import numpy as np
 
 from circlet.ir import DType, Tensor
 from circlet.ir.builder import Builder
+from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
+from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.facts import ShapeAttrs
+from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.gather import GatherAttrs
+from circlet.ops.groups import UniqueAttrs
+from circlet.ops.inverse_root import L2NormAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.onnx.record import OnnxAttrs
+from circlet.ops.order import CumsumAttrs, OneHotAttrs
+from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.quantize import CastAttrs
-from circlet.ops.reduce import ReducerAttrs
+from circlet.ops.reduce import ArgAttrs, ReducerAttrs
+from circlet.ops.resize import ResizeAttrs
 from circlet.ops.shape import ReshapeAttrs
+from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 
@@ -41,6 +50,10 @@ class Net:
 
     def shape(self, data: Tensor, dtype: str = "INT32") -> Tensor:
         return self.b.op("SHAPE", [data], ShapeAttrs(dtype), dtype=DType[dtype])
+
+    def sliced_rows(self) -> Tensor:
+        """The first column of the rows that are chosen."""
+        return self.reshape(self.sliced(self.rows, [0, 0], [1000, 1]), -1)
 
     def joined(self, axis: int, *parts: Tensor) -> Tensor:
         return self.b.op("CONCATENATION", parts, ConcatenationAttrs(axis))
@@ -180,6 +193,88 @@ def detections(net: Net) -> list[Tensor]:
     ]
 
 
+def scattered(net: Net) -> list[Tensor]:
+    """ONNX's scatters of rows into tables of which a run says the length, as levels of a detector
+    are brought together, and of places that count from the end."""
+    b, rows = net.b, net.rows
+    zeros = b.op("ZEROS_LIKE", [rows])
+    bar = b.constant("bar", np.float32(0.05))
+    level = b.op("GREATER", [net.sliced_rows(), bar], dtype=DType.BOOL)
+    found = b.op("WHERE", [level], dtype=DType.INT64)
+    part = net.reshape(b.op("GATHER", [rows, found], GatherAttrs(0)), -1, 4)
+    wide = b.op("BROADCAST_TO", [found, net.shape(part)])
+    count = net.reshape(b.op("GATHER", [net.shape(rows), net.ints(0)], GatherAttrs(0)))
+    one, zero = (b.constant("one", np.int32(value)) for value in (1, 0))
+    places = b.op("RANGE", [zero, count, one], dtype=DType.INT32)
+    behind = net.reshape(b.op("NEG", [b.op("ADD", [places, one])]), -1, 1)
+    columns = b.constant("columns", np.array([[1, -1]] * 12, np.int64))
+    few = net.sliced(net.found, [0, 0], [2, 1])
+
+    def scatter(kind: str, data: Tensor, at: Tensor, updates: Tensor, **attrs: object) -> Tensor:
+        made = Tensor(kind, data.dtype, data.shape)
+        options = OnnxAttrs(tuple(sorted(attrs.items())), 16)
+        b.op_many("CUSTOM", [data, at, updates], [made], options, custom_code=f"onnx.{kind}")
+        return made
+
+    pairs = net.joined(1, found, b.op("SUB", [found, found]))
+    return [
+        scatter("ScatterElements", zeros, wide, part, axis=0),
+        scatter("ScatterElements", rows, wide, part, axis=0, reduction="add"),
+        scatter("ScatterND", zeros, behind, rows),
+        scatter("ScatterND", net.table, found, part),
+        scatter("ScatterND", rows, pairs, net.reshape(net.sliced(part, [0, 1], [1000, 2]), -1)),
+        scatter("ScatterElements", net.table, columns, net.reshape(net.x, 12, 2), axis=1),
+        scatter("ScatterND", net.table, few, b.op("GATHER_ND", [net.table, few])),
+    ]
+
+
+def distinct(net: Net) -> list[Tensor]:
+    """UNIQUE of every type, of lists that are all there and of what a run counts."""
+    b, made = net.b, list[Tensor]()
+    flat = net.reshape(net.table, -1)
+    steps = b.op("ROUND", [b.op("MUL", [flat, b.constant("scale", np.float32(9))])])
+    some = b.op("ROUND", [net.reshape(net.rows, -1)])
+    broken = b.op("SQRT", [steps])  # of negative numbers it is none
+    for number, values in enumerate((steps, some, broken)):
+        given = [values]
+        for name in ("INT8", "INT32", "INT64") if values is not broken else ():
+            cast = CastAttrs("FLOAT32", name)
+            given.append(b.op("CAST", [values], cast, dtype=DType[name]))
+        for each in given:
+            index = "INT64" if number else "INT32"
+            pair = [Tensor("values", each.dtype, (None,)), Tensor("at", DType[index], each.shape)]
+            b.op_many("UNIQUE", [each], pair, UniqueAttrs(index))
+            made += [*pair, b.op("GATHER", pair, GatherAttrs(0))]
+    return made
+
+
+def thinned(net: Net) -> list[Tensor]:
+    """LiteRT's NON_MAX_SUPPRESSION, of a number of boxes that a run says, and what it found."""
+    b, made = net.b, list[Tensor]()
+    some = net.sliced_rows()
+    few = net.reshape(net.least(b.op("GATHER", [net.shape(net.rows), net.ints(0)]), 6))
+    limits = [b.constant("limit", np.float32(value)) for value in (0.3, 0.1, 0.4)]
+    for boxes, scores, most in (
+        (net.table, net.x, b.constant("most", np.int32(7))),
+        (net.table, net.x, few),
+        (net.rows, some, few),
+        (net.rows, some, b.constant("most", np.int32(ROWS + 3))),
+    ):
+        for kind in ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"):
+            is_soft = kind[-1] == "5"
+            rows = (None,) if most is few else (int(np.asarray(most.data)),)
+            kept = [Tensor("kept", DType.INT32, rows)]
+            kept += [Tensor("scores", DType.FLOAT32, rows)] if is_soft else []
+            found = Tensor("found", DType.INT32, ())
+            given = [boxes, scores, most, *limits[: 2 + is_soft]]
+            b.op_many(kind, given, [*kept, found])
+            ends = net.reshape(found, 1)
+            made += [*kept, found, b.op("SLICE", [kept[0], net.ints(0), ends])]
+            made.append(b.op("GATHER", [boxes, made[-1]]))
+            made.append(b.op("STRIDED_SLICE", [kept[-1], net.ints(0), ends, net.ints(1)]))
+    return made
+
+
 def branches(net: Net) -> list[Tensor]:
     """IF whose branches give results of other sizes, of which one has none."""
     count = net.shape(net.found, "INT64")
@@ -195,3 +290,69 @@ def branches(net: Net) -> list[Tensor]:
     net.b.op_many("IF", [few, net.rows], [made])
     net.b.graph.ops[-1].regions = [empty.build(), doubled.build()]
     return [made, net.b.op("NEG", [made]), net.shape(made)]
+
+
+def layers(net: Net) -> list[Tensor]:
+    """Layers over each row that a run counts, as behind the boxes of a detector."""
+    b, rows = net.b, net.rows
+    random = np.random.default_rng(0)
+
+    def floats(name: str, *sizes: int) -> Tensor:
+        return b.constant(name, random.normal(0, 0.5, sizes).astype(np.float32))
+
+    images = net.reshape(rows, -1, 2, 2, 1)
+    windows = Conv2DAttrs(((1, 1), (1, 1)))
+    large = b.op("RESIZE_NEAREST_NEIGHBOR", [images, net.ints(4, 4)], ResizeAttrs())
+    convolved = b.op("CONV_2D", [large, floats("taps", 3, 3, 3, 1), floats("shifts", 3)], windows)
+    dense = [floats("weights", 5, 4), floats("bias", 5)]
+    image = b.constant("image", random.normal(0, 1, (2, 3, 7, 6)).astype(np.float32))
+    corners = b.op("CUMSUM", [b.op("ABS", [rows]), net.ints(1)], CumsumAttrs())
+    first = b.op(
+        "CAST",
+        [b.op("ZEROS_LIKE", [net.sliced_rows()])],
+        CastAttrs("FLOAT32", "INT64"),
+        dtype=DType.INT64,
+    )
+    regions = Tensor("regions", DType.FLOAT32, (None, 3, 2, 2))
+    sizes = OnnxAttrs((("output_height", 2), ("output_width", 2), ("sampling_ratio", 2)), 16)
+    b.op_many("CUSTOM", [image, corners, first], [regions], sizes, custom_code="onnx.RoiAlign")
+    turned = b.op("TRANSPOSE", [rows, net.ints(1, 0)])
+    return [
+        b.op("FULLY_CONNECTED", [rows, *dense], FullyConnectedAttrs()),
+        b.op("FULLY_CONNECTED", [net.reshape(rows, 1, -1, 4), *dense], FullyConnectedAttrs("RELU")),
+        convolved,
+        b.op("MAX_POOL_2D", [convolved], Pool2DAttrs(strides=(2, 2), kernel_shape=(2, 2))),
+        regions,
+        b.op("BATCH_MATMUL", [rows, floats("square", 4, 6)], BatchMatMulAttrs()),
+        b.op("BATCH_MATMUL", [rows, rows], BatchMatMulAttrs(adj_y=True)),
+        b.op("BATCH_MATMUL", [turned, rows], BatchMatMulAttrs()),
+        b.op("L2_NORMALIZATION", [rows], L2NormAttrs()),
+        b.op("ARG_MAX", [rows, net.ints(1)], ArgAttrs("INT32"), dtype=DType.INT32),
+    ]
+
+
+def axes(net: Net) -> list[Tensor]:
+    """What goes along an axis whose length a run says, from its start or to its end."""
+    b, rows = net.b, net.rows
+    turned = b.op("TRANSPOSE", [rows, net.ints(1, 0)])
+    more = b.op("TRANSPOSE", [net.joined(0, net.table, rows), net.ints(1, 0)])
+    count = b.op("GATHER", [net.shape(rows), net.ints(0)], GatherAttrs(0))
+    one, zero, depth = (b.constant("one", np.int32(value)) for value in (1, 0, 5))
+    edges = b.constant("edges", np.array([[1, 2], [0, 3]], np.int32))
+    times = net.joined(0, count, net.ints(2))
+    places = b.op("RANGE", [zero, net.reshape(count), one], dtype=DType.INT32)
+    return [
+        b.op("PAD", [rows, edges]),
+        b.op("PADV2", [turned, edges, b.constant("seven", np.float32(7))]),
+        b.op("CUMSUM", [rows, net.ints(0)], CumsumAttrs()),
+        b.op("CUMSUM", [turned, net.ints(1)], CumsumAttrs(exclusive=True, reverse=True)),
+        b.op("SOFTMAX", [more], SoftmaxAttrs(1.5)),
+        b.op("LOG_SOFTMAX", [more]),
+        b.op("REVERSE_V2", [rows, net.ints(1)]),
+        b.op("ONE_HOT", [places, depth, one, zero], OneHotAttrs(-1), dtype=DType.INT32),
+        places,
+        b.op("ADD", [places, places]),
+        b.op("TILE", [net.sliced(net.table, [0, 0], [1, 4]), times]),
+        b.op("TILE", [net.sliced(net.table, [0, 0], [3, 4]), times]),
+        b.op("TILE", [rows, net.ints(1, 2)]),
+    ]

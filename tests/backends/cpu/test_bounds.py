@@ -12,17 +12,23 @@ from circlet.errors import LimitError
 from circlet.ir import DType, Model, Tensor
 from circlet.ir.regions import reachable
 from circlet.limits import DEFAULT_LIMITS
+from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
 from circlet.runtime.session import Session
 from tests.backends.cpu.bound_nets import (
     ROWS,
     Net,
+    axes,
     branches,
     compressed,
     detections,
+    distinct,
+    layers,
     movements,
     numbers,
     places,
+    scattered,
+    thinned,
 )
 from tests.backends.cpu.cases import each_width
 from tests.backends.cpu.harness import runnable
@@ -34,6 +40,11 @@ KINDS: tuple[Callable[[Net], list[Tensor]], ...] = (
     detections,
     branches,
     compressed,
+    layers,
+    axes,
+    thinned,
+    distinct,
+    scattered,
 )
 
 
@@ -130,6 +141,17 @@ def test_what_may_be_too_large_is_left_to_numpy_with_the_reason() -> None:
     session = Session(made(places), limits=limits, threads=1)
     refused = [str(row["refused"]) for row in session.placement]
     assert any("might take" in why and "the limit is 800" in why for why in refused)
+
+
+def test_what_may_do_too_much_is_left_to_numpy_with_the_reason() -> None:
+    def wide(net: Net) -> list[Tensor]:
+        weights = net.b.constant("weights", np.ones((4, 5000), np.float32))
+        return [net.b.op("BATCH_MATMUL", [net.rows, weights], BatchMatMulAttrs())]
+
+    limits = DEFAULT_LIMITS._replace(run_work=4_000_000, run_work_per_file_byte=0)
+    session = Session(made(wide), limits=limits, threads=1)
+    refused = [str(row["refused"]) for row in session.placement]
+    assert any("might do" in why and "the limit is 250000" in why for why in refused)
 
 
 def test_room_for_the_largest_results_is_charged_before_it_is_taken() -> None:

@@ -35,7 +35,7 @@ from circlet.plan.size_rules import settle_sizes
 from circlet.plan.sizes import SizeTable
 from circlet.target.targets import parse_target
 from tests import corpora
-from tests.backends.cpu.bound_nets import Net, detections, movements, numbers
+from tests.backends.cpu.bound_nets import Net, detections, distinct, movements, numbers
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_col2im import images
@@ -215,7 +215,7 @@ def patches(name: str) -> Graph:
 @cache
 def _counted() -> Graph:
     net, table = Net(), SizeTable()
-    outputs = [*numbers(net), *movements(net), *detections(net)]
+    outputs = [*numbers(net), *movements(net), *detections(net), *distinct(net)]
     graph = net.b.output(*outputs).build()
     settle_sizes(graph, table)
     (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
@@ -277,6 +277,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "bounded_concatenation": counted,
     "bounded_tail": counted,
     "bounded_suppression": counted,
+    "bounded_unique": counted,
 }
 
 
