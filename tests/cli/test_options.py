@@ -12,7 +12,7 @@ from circlet import load_artifact
 from circlet.backends.cpu.toolchain import RUNTIME_DIR
 from circlet.compiler.compile import compile_model
 from circlet.errors import PlacementError
-from circlet.ir import DType, Tensor
+from circlet.ir import DType
 from circlet.ops.build import builder
 from circlet.options import Options
 from tests.attacks import growth
@@ -59,8 +59,9 @@ def test_an_artifact_takes_options_that_it_fulfils(artifact: Path, option: tuple
 
 def test_strict_holds_for_what_an_artifact_runs_in_numpy() -> None:
     b = builder()
-    made = [Tensor("values", DType.FLOAT32, (None,)), Tensor("places", DType.INT32, (4,))]
-    b.output(*b.op_many("UNIQUE", [b.input("x", DType.FLOAT32, (4,))], made))
+    number = b.constant("number", np.int32(3))
+    drawn = b.op("MULTINOMIAL", [b.input("x", DType.FLOAT32, (1, 4)), number], dtype=DType.INT64)
+    b.output(drawn)
     plain = compile_model(networks.tflite(b), Options())
     assert load_artifact(plain).placement[0]["backend"] == "reference"
     with pytest.raises(PlacementError, match="not taken by 'cpu'"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,7 @@ __all__ = [
 RUNTIME_DIR = Path(__file__).parent / "runtime"
 KERNELS_DIR = Path(__file__).parent / "kernels"
 _SHOWN_LINES = 12
+_HEARS_SIGNALS_S = 0.2
 _NOTHING = "typedef int nothing;\n"
 _OF_USERS = "user_op_params"  # in units with C of operators that users registered
 Item = TypeVar("Item")
@@ -147,13 +148,26 @@ def _compile_in(
 
 
 def started(
-    pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Sequence[Item]
+    pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item]
 ) -> Iterator[Result]:
     """The results for all items, computed by a pool; where it gets no thread, by this one."""
     try:
-        return pool.map(function, items)
+        futures = [pool.submit(function, item) for item in items]
     except RuntimeError:
         return map(function, items)
+    return _results(futures)
+
+
+def _results(futures: Sequence[Future[Result]]) -> Iterator[Result]:
+    """Results in order; an endless wait would miss a signal that comes as it begins."""
+    try:
+        for future in futures:
+            while not future.done():
+                wait([future], timeout=_HEARS_SIGNALS_S)
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
 
 
 def _compile_one(

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, get_ident
 
 import pytest
 
 from circlet.backends.cpu.c_compiler import compiler_identity, find_compiler
-from circlet.backends.cpu.toolchain import UnitSource, compile_unit, compile_units
+from circlet.backends.cpu.toolchain import UnitSource, compile_unit, compile_units, started
 from circlet.config import Config
 from circlet.errors import CacheError, CircletError, CompileError, CompilerMissingError, InputError
 from circlet.target.targets import native_target, parse_target
@@ -134,3 +137,21 @@ def test_a_chosen_compiler_that_is_not_there_is_to_be_corrected(
     monkeypatch.setenv("CIRCLET_CC", "/nowhere/cc")
     with pytest.raises(CompilerMissingError, match="correct CIRCLET_CC"):
         find_compiler()
+
+
+def test_a_signal_that_another_thread_got_is_heard_while_waiting() -> None:
+    is_over, is_done = Event(), Event()
+
+    def compiled(_: int) -> None:
+        is_over.wait(0.5)  # the other thread waits by then
+        signal.pthread_kill(get_ident(), signal.SIGINT)
+        is_over.wait(20)
+        is_done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                list(started(pool, compiled, [0]))
+            assert not is_done.is_set()
+        finally:
+            is_over.set()
