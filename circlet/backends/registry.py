@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from circlet.errors import BackendError, InputError
@@ -72,7 +71,11 @@ def check_backend(name: str) -> None:
 
 def _is_there(name: str) -> bool:
     """Whether the package of an engine is installed; backends without one are always there."""
-    return name not in _ENGINES or find_spec(_ENGINES[name][0]) is not None
+    if name not in _ENGINES:
+        return True
+    from importlib.util import find_spec
+
+    return find_spec(_ENGINES[name][0]) is not None
 
 
 def _loaded(entry: EntryPoint) -> Backend:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 from circlet.backends.cpu.executable import Executable
 from circlet.backends.cpu.loader import load_runtime
-from circlet.backends.cpu.sized import SizedExecutable, with_sizes
 from circlet.errors import CompilerMissingError
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from circlet.artifact.file import Blob, PartitionCode
     from circlet.backends import base
+    from circlet.backends.cpu.sized import SizedExecutable
     from circlet.backends.profiled import Peaks
     from circlet.limits import Limits
     from circlet.target.targets import Target
@@ -78,17 +78,20 @@ class CpuBackend:
 
     def load(self, code: PartitionCode, shared: Blob, limits: Limits) -> base.Executable:
         """A plan over its units, mapped constants and the runtime library."""
-        return with_sizes(
-            Executable(
-                load_runtime(shared),
-                code.section("plan"),
-                code.constants,
-                code.sections.get("units", ()),
-                code.section("reuse"),
-                code.section("values"),
-            ),
-            code.section("sizes"),
+        loaded = Executable(
+            load_runtime(shared),
+            code.section("plan"),
+            code.constants,
+            code.sections.get("units", ()),
+            code.section("reuse"),
+            code.section("values"),
         )
+        sizes = code.section("sizes")
+        if not len(sizes):  # as of most networks: their starts import no more
+            return loaded
+        from circlet.backends.cpu.sized import with_sizes
+
+        return with_sizes(loaded, sizes)
 
     def resizer(self, loaded: Sequence[base.Executable], target: Target) -> base.Resizer:
         """Other sizes over the kernels that are loaded and the weights that are mapped."""
@@ -97,7 +100,7 @@ class CpuBackend:
 
         if not loaded:
             return CompileAnew(self, target)
-        return CpuResizer(cast(Sequence[Executable | SizedExecutable], loaded), target)
+        return CpuResizer(cast("Sequence[Executable | SizedExecutable]", loaded), target)
 
 
 def _log() -> logging.Logger:
