@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ir import DType, Quantization
+from circlet.ops.circle_norm import InstanceNormAttrs
 from circlet.ops.local_response_norm import LocalResponseNormAttrs
 from tests.backends.cpu.cases import Cases, each_width
 from tests.backends.cpu.harness import run_native
@@ -41,6 +42,22 @@ def test_rows_of_bytes_divided_by_their_length_equal_the_record(target: str) -> 
         same = np.full((2, 20), zero, dtype.numpy)
         given = cases.given(same, Quantization.per_tensor(0.1, zero))
         cases.op("L2_NORMALIZATION", [given], quant=result)
+    cases.check(target, threads=2)
+
+
+@each_width
+def test_channels_of_images_are_normalised_as_the_record_has_it(target: str) -> None:
+    cases, random = Cases(), np.random.default_rng(8)
+    for shape in ((1, 1, 1, 3), (2, 9, 7, 5), (1, 60, 70, 16), (2, 25, 31, 77), (1, 40, 3, 64)):
+        for activation in ("NONE", "RELU6"):
+            lists = [
+                cases.constant(random.normal(1, 1, shape[-1]).astype(np.float32)) for _ in "gb"
+            ]
+            images = cases.given((random.normal(20, 3, shape)).astype(np.float32))
+            cases.op("INSTANCE_NORM", [images, *lists], InstanceNormAttrs(1e-5, activation))
+    images = cases.data(DType.FLOAT32, (1, 5, 5, 40))
+    one = [cases.constant(np.array([value], np.float32)) for value in (2, -1)]
+    cases.op("INSTANCE_NORM", [images, *one], InstanceNormAttrs(0.5))
     cases.check(target, threads=2)
 
 
