@@ -61,6 +61,26 @@ def test_channels_of_images_are_normalised_as_the_record_has_it(target: str) -> 
     cases.check(target, threads=2)
 
 
+def test_images_are_normalised_alike_by_any_number_of_threads() -> None:
+    cases, random = Cases(), np.random.default_rng(9)
+    lists = [cases.constant(random.normal(1, 1, 48).astype(np.float32)) for _ in "gb"]
+    images = cases.given(random.normal(1000, 0.1, (3, 37, 41, 48)).astype(np.float32))
+    cases.op("INSTANCE_NORM", [images, *lists], InstanceNormAttrs(1e-5, "RELU"))
+    graph = cases.graph()
+    one, three = (run_native(graph, cases.inputs, threads=n) for n in (1, 3))
+    np.testing.assert_array_equal(one, three)
+
+
+def test_images_of_no_pixels_are_normalised() -> None:
+    cases = Cases()
+    lists = [cases.constant(np.ones(4, np.float32)) for _ in "gb"]
+    shapes = ((0, 3, 3, 4), (2, 0, 3, 4), (2, 3, 3, 4))
+    for shape in shapes:
+        cases.op("INSTANCE_NORM", [cases.data(DType.FLOAT32, shape), *lists], InstanceNormAttrs())
+    results = run_native(cases.graph(), cases.inputs, threads=2)
+    assert [result.shape for result in results] == [*shapes]
+
+
 @each_width
 def test_channels_divided_by_their_neighbours_equal_the_record(target: str) -> None:
     cases = Cases()
