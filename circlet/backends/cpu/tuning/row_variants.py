@@ -76,6 +76,8 @@ _ROWS = (
     _row("log_softmax_q8", "softmax", "integer", _E, "softmax", f"{_ONE}LogSoftmax_U8_000"),
     _row("l2_norm", "l2_norm", "L2 normalisation", _L, "norm", f"{_ONE}L2Normalize_000"),
     _row("l2_norm_q8", "l2_norm_q8", "L2 normalisation of bytes", _E, "norm", ""),
+    _row("instance_moments", "instance_norm", "means of channels", _L, "norm", ""),
+    _row("instance_factors", "instance_norm", "scales by deviations", _L, "norm", ""),
     _row("instance_norm", "instance_norm", "images by channels", _L, "norm", ""),
     _row("local_response_norm", "local_response_norm", "local response norms", _O, "norm", ""),
     _row("pool", "pool", "pooling", _L, "pool", "face_detection_short_range"),
