@@ -156,7 +156,9 @@ def _tables(name: str) -> Format:
     def has(label: str) -> bool:
         return label in schema.by_name(name).enums["BuiltinOperator"].values
 
-    return Format(name, (f".{name}",), recognises, read, write, name == "circle", has=has)
+    is_circle = name == "circle"
+    storing = STORING if is_circle else ("decompose-for-tflite", *STORING)
+    return Format(name, (f".{name}",), recognises, read, write, is_circle, None, has, storing)
 
 
 def _text() -> Format:

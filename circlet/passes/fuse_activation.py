@@ -21,6 +21,7 @@ _PRODUCERS = frozenset(
         "DIV",
         "MAX_POOL_2D",
         "AVERAGE_POOL_2D",
+        "INSTANCE_NORM",
     }
 )
 _AFFINE = frozenset({DType.INT8, DType.UINT8, DType.INT16})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from circlet.ir.builder import constant
 from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.reduce import constant_axes
+from circlet.ops.requantize import activation_of
 from circlet.passes import onnx_norms
 from circlet.passes.cone import ELEMENTWISE, Cone, Reals, apart, cones
 from circlet.passes.match import scalar_of
@@ -29,6 +30,7 @@ _ROOTS = frozenset({"SQRT", "RSQRT", "POW"})
 _LAST = frozenset({"MUL", "ADD", "SUB", "DIV"})
 _MOST_OPS, _MOST_SAMPLES, _MOST_CONSTANTS, _LARGEST_EPSILON = 20, 1 << 18, 8, 0.1
 _SMALL_IMAGE = (5, 7)
+_OF_PIXELS = (1, 2)
 
 
 class Kinds(NamedTuple):
@@ -38,7 +40,8 @@ class Kinds(NamedTuple):
     of_rows: str | None
 
 
-_OF_IMAGES = ("INSTANCE_NORM", onnx_norms.INSTANCE_NORM)
+_CLAMPING = "INSTANCE_NORM"  # the kind that has an activation
+_OF_IMAGES = (_CLAMPING, onnx_norms.INSTANCE_NORM)
 _OF_ROWS = ("RMS_NORM", onnx_norms.LAYER_NORM)
 _MADE_IN_ONNX = {
     onnx_norms.INSTANCE_NORM: onnx_norms.instance_normalization,
@@ -61,13 +64,18 @@ class Norm:
     gamma: Reals
     beta: Reals
 
+    def clamped(self, activation: str) -> Norm:
+        """The same INSTANCE_NORM, its result clamped."""
+        assert isinstance(self.attrs, InstanceNormAttrs)
+        return replace(self, attrs=replace(self.attrs, activation=activation))
+
     def ops(self, source: Tensor, result: Tensor, origin: Origin) -> list[Op]:
         """The ops that compute it; an RMS_NORM that moves nothing has no third input."""
         made = _MADE_IN_ONNX.get(self.kind)
         if made is not None:
             return made(source, result, self.gamma, self.beta, self.attrs, origin)
         inputs: list[Tensor | None] = [source, constant(f"{result.name}/gamma", self.gamma)]
-        if self.kind == "INSTANCE_NORM" or self.beta.any():
+        if self.kind == _CLAMPING or self.beta.any():
             inputs.append(constant(f"{result.name}/beta", self.beta))
         return [Op(self.kind, inputs, [result], self.attrs, origin)]
 
@@ -80,11 +88,13 @@ class RecogniseNorms:
     whatever order a file has it: what the ops compute is compared with the normalisation over
     samples of several magnitudes, also ones so small that epsilon counts, where both must agree to
     1e-5 of the largest value. Normalisations over images are over rows and columns of
-    [n, h, w, c]; RMS_NORM is over the last axis.
+    [n, h, w, c], and INSTANCE_NORM clamps where the last of the ops does; RMS_NORM is over the last
+    axis.
 
     Attributes:
         format: The kind of file, which says what it has: "onnx" for .onnx files'
             InstanceNormalization and LayerNormalization.
+        of_rows: Whether normalisations of rows are looked for besides those of images.
     """
 
     name = "recognise-norms"
@@ -92,6 +102,7 @@ class RecogniseNorms:
     makes = frozenset({*_OF_IMAGES, *_OF_ROWS})
     is_exact = False
     format: str = "circle"
+    of_rows: bool = True
 
     def __post_init__(self) -> None:
         if not any(_kinds_of(self.format)):
@@ -105,7 +116,9 @@ class RecogniseNorms:
     def run(self, graph: Graph) -> bool:
         """Replace the largest groups of ops that are normalisations."""
         rewriter = Rewriter(graph)
-        near, kinds = _near_reductions(graph, rewriter), _kinds_of(self.format)
+        kinds = _kinds_of(self.format)
+        kinds = kinds if self.of_rows else kinds._replace(of_rows=None)
+        near = _near_reductions(graph, rewriter, kinds)
         recognise = _Norms(kinds).recognise
         for cone, norm in apart(near, lambda op: _candidates(op, rewriter, kinds), recognise):
             origin = cone.ops[-1].origin
@@ -121,12 +134,13 @@ def _kinds_of(format: str) -> Kinds:
     return Kinds(*(next(filter(known.has, kinds), None) for kinds in (_OF_IMAGES, _OF_ROWS)))
 
 
-def _near_reductions(graph: Graph, rewriter: Rewriter) -> list[Op]:
+def _near_reductions(graph: Graph, rewriter: Rewriter, kinds: Kinds) -> list[Op]:
     """The products and sums in whose cones a reduction may be."""
     steps: dict[Op, int] = {}
     for op in graph.ops:
         if op.label in _REDUCTIONS:
-            steps[op] = 0
+            if kinds.of_rows is not None or constant_axes(op) == _OF_PIXELS:
+                steps[op] = 0
         elif op.label in ELEMENTWISE:
             before = map(rewriter.producer, op.inputs)
             fewest = min((steps[p] for p in before if p in steps), default=_MOST_OPS)
@@ -167,6 +181,13 @@ class _Norms:
         self._units: dict[Hashable, Reals] = {}
 
     def recognise(self, cone: Cone) -> Norm | None:
+        """The normalisation that a cone computes, the clamp of its last op included."""
+        if _kind(cone, self._kinds) != _CLAMPING:
+            return self._unclamped(cone)
+        norm = self._unclamped(_without_clamp(cone))
+        return norm and norm.clamped(activation_of(cone.ops[-1]))
+
+    def _unclamped(self, cone: Cone) -> Norm | None:
         """The normalisation that a cone computes, its constants tried as epsilon, gamma, beta."""
         kind, sizes = _kind(cone, self._kinds), _sample_sizes(cone)
         if kind is None or sizes is None:
@@ -224,9 +245,17 @@ def _kind(cone: Cone, kinds: Kinds) -> str | None:
     """What a cone may be, by the axes that it reduces."""
     reduced = {constant_axes(op) for op in cone.ops if op.kind in _REDUCTIONS}
     rank = len(cone.source.shape)
-    if reduced == {(1, 2)} and rank == 4:
+    if reduced == {_OF_PIXELS} and rank == 4:
         return kinds.of_images
     return kinds.of_rows if rank and reduced == {(rank - 1,)} else None
+
+
+def _without_clamp(cone: Cone) -> Cone:
+    *ops, last = cone.ops
+    if activation_of(last) == "NONE":
+        return cone
+    attrs = replace(last.attrs, activation="NONE")  # type: ignore[type-var]
+    return Cone((*ops, replace(last, attrs=attrs)), cone.source)
 
 
 def _lists(cone: Cone) -> list[Tensor]:

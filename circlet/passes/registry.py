@@ -67,6 +67,7 @@ PASSES = PassTable(
         "fuse-activation": "fuse_activation:FuseActivation",
         "fuse-pad": "fuse_pad:FusePad",
         "decompose": "decompose:Decompose",
+        "decompose-for-tflite": "decompose_for_tflite:DecomposeForTflite",
         "inline-composite": "inline_composite:InlineComposite",
         "legalize-stablehlo": "legalize_stablehlo:LegalizeStablehlo",
         "inline-branch": "inline_branch:InlineBranch",

@@ -146,7 +146,9 @@ def test_files_are_written_by_passes_that_make_better_files() -> None:
             passes = file_pipeline(level, written).passes
             assert [item.name for item in passes if contract_of(item).native_only] == []
             if level == "O1":
-                assert all(contract_of(item).is_exact for item in passes)
+                inexact = {item.name for item in passes if not contract_of(item).is_exact}
+                # What it replaces no .tflite file holds, so that none is written without it.
+                assert inexact <= {"decompose-for-tflite"}
 
 
 @pytest.mark.parametrize("name", pass_names())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from circlet.compiler.optimize import optimize
 from circlet.errors import InputError
 from circlet.formats import dumps, load
 from circlet.ir import DType, Graph, Tensor
+from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.build import builder
 from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
 from circlet.ops.reduce import ReducerAttrs
@@ -129,6 +131,22 @@ def test_images_of_open_or_large_sizes_are_recognised() -> None:
                 tensor.shape = (*sizes, 5)
         assert make("recognise-norms").run(graph)
         assert kinds_of(graph) == ["INSTANCE_NORM"]
+
+
+@pytest.mark.parametrize("spelled", [instance, instance_with_folded_scale])
+def test_an_instance_norm_clamps_as_the_last_op_did(spelled: Callable[[Spelled], Tensor]) -> None:
+    s = Spelled(*IMAGE)
+    graph = s.b.output(spelled(s)).build()
+    graph.ops[-1].attrs = AddAttrs("RELU6")
+    assert rewritten(graph, "recognise-norms", tolerance=1e-5) == ["INSTANCE_NORM"]
+    assert graph.ops[0].attributes(InstanceNormAttrs).activation == "RELU6"
+
+
+def test_a_clamp_before_the_last_op_is_no_part_of_a_normalisation() -> None:
+    s = Spelled(*IMAGE)
+    graph = s.b.output(instance(s)).build()
+    graph.ops[-2].attrs = replace(graph.ops[-2].attrs, activation="RELU")  # type: ignore[type-var]
+    assert rewritten(graph, "recognise-norms", tolerance=1e-5)[-1] == "ADD"
 
 
 @pytest.mark.parametrize("spelled", [layer, sum_instead_of_mean])

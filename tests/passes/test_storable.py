@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.commands.storing import make_storable
+from circlet.formats import dumps, load
 from circlet.ir import Graph
 from circlet.ops.build import builder
+from circlet.ops.circle_norm import InstanceNormAttrs, RmsNormAttrs
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.geometry import Padding
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.transpose_conv import TransposeConvAttrs
 from circlet.passes import make
 from circlet.passes.pipelines import FOR_TFLITE_ENGINES
-from tests.passes.harness import rewritten
+from tests.passes.harness import kinds_of, rewritten
 from tests.passes.networks import F32
 
 
@@ -25,6 +28,22 @@ def test_a_transposed_convolution_is_cut_out_of_a_larger_one() -> None:
     attrs = TransposeConvAttrs(((1, 2), (2, 0)), (2, 2))
     b.output(b.op("TRANSPOSE_CONV", [target, weights, x], attrs))
     assert rewritten(b.graph, "split-padding") == ["TRANSPOSE_CONV", "SLICE"]
+
+
+def test_what_only_circle_files_hold_is_spelled_out_for_tflite_files() -> None:
+    b = builder()
+    x = b.input("x", F32, (2, 4, 3, 5))
+    lists = [b.constant(name, np.linspace(1, 2, 5, dtype=np.float32)) for name in ("g", "b")]
+    normed = b.op("INSTANCE_NORM", [x, *lists], InstanceNormAttrs(1e-5, "RELU"), name="image")
+    b.output(b.op("RMS_NORM", [normed, *lists], RmsNormAttrs(1e-6), name="rows"))
+    circle = load(dumps(b.model(), "circle"))
+    make_storable(circle, "circle")
+    assert kinds_of(circle.main) == ["INSTANCE_NORM", "RMS_NORM"]
+    make_storable(circle, "tflite")
+    kinds = kinds_of(load(dumps(circle, "tflite")).main)
+    assert not {"INSTANCE_NORM", "RMS_NORM"} & {*kinds}
+    assert rewritten(b.graph, "decompose-for-tflite", tolerance=1e-6) == kinds
+    assert {op.name for op in b.graph.ops} == {"image", "rows"}
 
 
 @pytest.mark.parametrize("padding", ["SAME_UPPER", ((1, 1), (1, 1)), ((0, 0), (0, 0))])

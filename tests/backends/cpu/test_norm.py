@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.ir import DType, Quantization
+from circlet.ops.circle_norm import InstanceNormAttrs
 from circlet.ops.local_response_norm import LocalResponseNormAttrs
 from tests.backends.cpu.cases import Cases, each_width
 from tests.backends.cpu.harness import run_native
@@ -42,6 +43,42 @@ def test_rows_of_bytes_divided_by_their_length_equal_the_record(target: str) -> 
         given = cases.given(same, Quantization.per_tensor(0.1, zero))
         cases.op("L2_NORMALIZATION", [given], quant=result)
     cases.check(target, threads=2)
+
+
+@each_width
+def test_channels_of_images_are_normalised_as_the_record_has_it(target: str) -> None:
+    cases, random = Cases(), np.random.default_rng(8)
+    for shape in ((1, 1, 1, 3), (2, 9, 7, 5), (1, 60, 70, 16), (2, 25, 31, 77), (1, 40, 3, 64)):
+        for activation in ("NONE", "RELU6"):
+            lists = [
+                cases.constant(random.normal(1, 1, shape[-1]).astype(np.float32)) for _ in "gb"
+            ]
+            images = cases.given((random.normal(20, 3, shape)).astype(np.float32))
+            cases.op("INSTANCE_NORM", [images, *lists], InstanceNormAttrs(1e-5, activation))
+    images = cases.data(DType.FLOAT32, (1, 5, 5, 40))
+    one = [cases.constant(np.array([value], np.float32)) for value in (2, -1)]
+    cases.op("INSTANCE_NORM", [images, *one], InstanceNormAttrs(0.5))
+    cases.check(target, threads=2)
+
+
+def test_images_are_normalised_alike_by_any_number_of_threads() -> None:
+    cases, random = Cases(), np.random.default_rng(9)
+    lists = [cases.constant(random.normal(1, 1, 48).astype(np.float32)) for _ in "gb"]
+    images = cases.given(random.normal(1000, 0.1, (3, 37, 41, 48)).astype(np.float32))
+    cases.op("INSTANCE_NORM", [images, *lists], InstanceNormAttrs(1e-5, "RELU"))
+    graph = cases.graph()
+    one, three = (run_native(graph, cases.inputs, threads=n) for n in (1, 3))
+    np.testing.assert_array_equal(one, three)
+
+
+def test_images_of_no_pixels_are_normalised() -> None:
+    cases = Cases()
+    lists = [cases.constant(np.ones(4, np.float32)) for _ in "gb"]
+    shapes = ((0, 3, 3, 4), (2, 0, 3, 4), (2, 3, 3, 4))
+    for shape in shapes:
+        cases.op("INSTANCE_NORM", [cases.data(DType.FLOAT32, shape), *lists], InstanceNormAttrs())
+    results = run_native(cases.graph(), cases.inputs, threads=2)
+    assert [result.shape for result in results] == [*shapes]
 
 
 @each_width

@@ -12,7 +12,7 @@ from circlet.backends.cpu.passes import native_pipeline
 from circlet.formats import load
 from circlet.ops.evaluate import evaluate_graph
 from circlet.passes import pipeline
-from tests.passes.harness import kinds_of
+from tests.passes.harness import kinds_of, source_names
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 _HEADS = [2, 3, 16, 8]
@@ -200,6 +200,41 @@ def test_it_is_one_kernel_call(spelled: Callable[[Spelled], str], kernel: str) -
     assert "SOFTMAX" not in kinds and "MEAN" not in kinds and "LOGISTIC" not in kinds
     (got,) = evaluate_graph(native, inputs)
     np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
+
+
+def image_norm(s: Spelled) -> str:
+    """A node that normalises, between layers over images; what it clamps is RELU's."""
+    rng = np.random.default_rng(3)
+    x = s("Conv", "x", rng.standard_normal((5, 3, 1, 1)))
+    x = s("InstanceNormalization", x, rng.uniform(1, 2, 5), rng.uniform(-1, 1, 5))
+    return s("Conv", s("Relu", x), rng.standard_normal((4, 5, 1, 1)))
+
+
+def spelled_image_norm(s: Spelled) -> str:
+    """The same by squares of differences, as exporters of older opsets write it."""
+    rng = np.random.default_rng(3)
+    x = s("Conv", "x", rng.standard_normal((5, 3, 1, 1)))
+    centred = s("Sub", x, s("ReduceMean", x, axes=[2, 3], keepdims=1))
+    variance = s("ReduceMean", s("Mul", centred, centred), axes=[2, 3], keepdims=1)
+    unit = s("Div", centred, s("Sqrt", s("Add", variance, 1e-5)))
+    scaled = s("Mul", unit, rng.uniform(1, 2, (5, 1, 1)))
+    moved = s("Add", scaled, rng.uniform(-1, 1, (5, 1, 1)))
+    return s("Conv", s("Relu", moved), rng.standard_normal((4, 5, 1, 1)))
+
+
+@pytest.mark.parametrize("spelled", [image_norm, spelled_image_norm])
+def test_a_normalisation_between_layers_is_one_operator(spelled: Callable[[Spelled], str]) -> None:
+    s = Spelled()
+    graph = load(s.file(spelled(s))).main
+    inputs, sources = [_values(tensor.name) for tensor in graph.inputs], source_names(graph)
+    (wanted,) = evaluate_graph(graph, inputs)
+    pipeline("O2", check=True).run(graph)
+    native_pipeline("O2", check=True).run(graph)
+    kinds = [kind for kind in kinds_of(graph) if kind != "TRANSPOSE"]
+    assert kinds == ["CONV_2D", "INSTANCE_NORM", "CONV_2D"]
+    assert source_names(graph) == sources
+    (got,) = evaluate_graph(graph, inputs)
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-4)
 
 
 def _values(name: str) -> np.ndarray:

@@ -63,6 +63,7 @@ FAMILIES = (
     "integers.split_q8",
     "integers.groups_q16",
     "reductions.l2_norm",
+    "reductions.instance_norm",
     "reductions.local_response_norm",
     "reductions.fft",
     "reductions.reduce_window",

@@ -11,6 +11,7 @@ from circlet.passes.decompose import Decompose
 PASSES = PassTable(
     "circlet.backends.cpu.passes",
     {
+        "recognise-norms": "circlet.passes.recognise_norms:RecogniseNorms",
         "fold-scales": "circlet.passes.fold_scales:FoldScales",
         "conv3d-to-conv2d": "conv3d_to_conv2d:Conv3DToConv2D",
         "split-broadcast-pixel": "split_broadcast_pixel:SplitBroadcastPixel",
@@ -24,6 +25,7 @@ PASSES = PassTable(
     },
 )
 FAST = (
+    "recognise-norms",
     "fold-scales",
     "conv3d-to-conv2d",
     "split-broadcast-pixel",
@@ -36,6 +38,8 @@ FAST = (
 )
 SMALL = (*FAST[:-1], "save-memory", "fuse-stripes")
 LEVELS: dict[str, tuple[str, ...]] = {"O0": (), "O1": (), "O2": FAST, "Os": SMALL}
+# Rows are normalised by `FUSED_ROWS`, whatever is computed before and after.
+_OPTIONS = {"recognise-norms": {"of_rows": False}}
 IN_PLACE = frozenset({"O2", "Os"})  # levels whose results may take the memory of dead inputs
 # What they gain by other kernels is less than these take to be compiled.
 _FIRST_SIZES_ONLY = frozenset({"fuse-stripes"})
@@ -50,4 +54,4 @@ def native_pipeline(level: str, *, resized: bool = False, check: bool = False) -
         check: Whether to verify the partition after every pass.
     """
     names = [name for name in LEVELS[level] if not (resized and name in _FIRST_SIZES_ONLY)]
-    return PassManager((Decompose(), *PASSES.made(names)), check=check)
+    return PassManager((Decompose(), *PASSES.made(names, _OPTIONS)), check=check)

@@ -140,6 +140,9 @@ def norms(name: str) -> Graph:
     if name == "l2_norm_q8":
         unit = Quantization.per_tensor(1 / 128)
         cases.op("L2_NORMALIZATION", [cases.data(DType.INT8, (3, 9), QUANT)], quant=unit)
+    elif name.startswith("instance"):
+        lists = [cases.constant(np.ones(5, np.float32)) for _ in range(2)]
+        cases.op("INSTANCE_NORM", [cases.data(DType.FLOAT32, (1, 3, 4, 5)), *lists])
     else:
         cases.op("LOCAL_RESPONSE_NORMALIZATION", [cases.data(DType.FLOAT32, (3, 9))])
     return cases.graph()
@@ -259,6 +262,9 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "svdf_hybrid": recurrent,
     "lstm_hybrid": recurrent,
     "l2_norm_q8": norms,
+    "instance_moments": norms,
+    "instance_factors": norms,
+    "instance_norm": norms,
     "local_response_norm": norms,
     "gather_windows": joined_windows,
     "scatter_windows": joined_windows,
