@@ -10,7 +10,8 @@ from tests import corpora
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "circlet"
-ROOMS = sorted(path.name for path in TESTS.iterdir() if (PACKAGE / path.name).is_dir())
+PARTS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+ROOMS = [part for part in PARTS if (TESTS / part).is_dir()]
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -129,7 +129,7 @@ def test_commands_know_it_too(engine: str, tmp_path: Path) -> None:
 def test_an_engine_that_is_not_installed_says_how_to_get_it(
     registry_anew: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert registry.backend_names()[:2] == ["cpu", "reference"]
     assert "litert" not in registry.backend_names()
     with pytest.raises(InputError, match="not installed") as caught:
