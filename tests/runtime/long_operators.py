@@ -65,7 +65,7 @@ def _top_k() -> Model:
 
 def _unique() -> Model:
     b = builder()
-    x = b.input("x", F32, (24_000_000,))
+    x = b.input("x", F32, (72_000_000,))
     made = [Tensor("values", F32, (None,)), Tensor("places", I32, x.shape)]
     return _model(b, *b.op_many("UNIQUE", [x], made))
 

@@ -207,7 +207,7 @@ CIRCLET_INLINE vf v_round_away(vf x) {
     return v_integral(x, t + (vf)((vi)v_splat(1.0f) & (vi)(a - t >= v_splat(0.5f))));
 }
 
-/* The first n < CIRCLET_LANES elements; lanes behind them read as zero and are not touched. The
+/* The first n <= CIRCLET_LANES elements; lanes behind them read as zero and are not touched. The
  * barriers keep compilers from calling memcpy for a few bytes. */
 #define CIRCLET_COUNT(i, n) \
     CIRCLET_NO_UNROLL for (int64_t i = 0; i < (n); i++, ({ __asm__ volatile("" ::: "memory"); }))
@@ -237,12 +237,14 @@ CIRCLET_INLINE vf v_load_n(const float *p, int64_t n) {
     if (n > 0) x[0] = p[0];
     if (n > 1) x[1] = p[1];
     if (n > 2) x[2] = p[2];
+    if (n > 3) x[3] = p[3];
     return x;
 }
 CIRCLET_INLINE void v_store_n(float *p, vf x, int64_t n) {
     if (n > 0) p[0] = x[0];
     if (n > 1) p[1] = x[1];
     if (n > 2) p[2] = x[2];
+    if (n > 3) p[3] = x[3];
 }
 #endif
 CIRCLET_INLINE vi v_load_n_i32(const int32_t *p, int64_t n) {
