@@ -37,11 +37,12 @@ def model(
     outputs: dict[str, Any],
     constants: dict[str, np.ndarray] | None = None,
     opset: int = 21,
+    dtype: int = FLOAT,
 ) -> bytes:
-    """A model of float inputs and outputs of some sizes."""
+    """A model whose inputs and outputs, of one type, have some sizes."""
     stored = [onnx.numpy_helper.from_array(a, name) for name, a in (constants or {}).items()]
     ends = [
-        [helper.make_tensor_value_info(name, FLOAT, sizes) for name, sizes in side.items()]
+        [helper.make_tensor_value_info(name, dtype, sizes) for name, sizes in side.items()]
         for side in (inputs, outputs)
     ]
     graph = helper.make_graph(nodes, "main", *ends, initializer=stored)

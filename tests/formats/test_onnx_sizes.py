@@ -73,6 +73,41 @@ def resized(**attributes: Any) -> bytes:
     return model([made], {"x": ["n", 3, "height", "width"]}, {"y": ["n", 3, 7, 9]}, constants)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("factors", [(2, 2), (1, 4), (32, 8)], ids=str)
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {
+            "mode": "nearest",
+            "nearest_mode": "floor",
+            "coordinate_transformation_mode": "asymmetric",
+        },
+        {"mode": "nearest"},
+        {"mode": "linear"},
+        {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
+    ],
+    ids=str,
+)
+def test_images_of_bytes_grow_natively_to_the_bit(
+    attributes: dict[str, Any], factors: tuple[int, int], dtype: type[np.integer[Any]]
+) -> None:
+    constants: Constants = {"none": np.zeros(0, np.float32)}
+    constants["scales"] = np.array([1, 1, *factors], np.float32)
+    made = node("Resize", "x none scales", "y", **attributes)
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    sizes = [2, 3, 5 * factors[0], 7 * factors[1]]
+    data = model([made], {"x": [2, 3, 5, 7]}, {"y": sizes}, constants, dtype=kind)
+    assert left(data) == []
+    limits = np.iinfo(dtype)
+    image = (
+        np.random.default_rng(1).integers(limits.min, limits.max + 1, (2, 3, 5, 7)).astype(dtype)
+    )
+    session = circlet.Session(data, backends=["reference"], cache=False)
+    (result,) = session.run([image]).values()
+    np.testing.assert_array_equal(result, peer(data, image)[0])
+
+
 @pytest.mark.parametrize(
     "attributes",
     [

@@ -15,6 +15,7 @@ from circlet.ops.onnx.resize import samples, targets
 from circlet.ops.resize import ResizeAttrs
 
 _MOST_TAPS = 16
+_PIXELS = (DType.FLOAT32, DType.INT8, DType.UINT8)
 
 
 @importer("Upsample")
@@ -107,8 +108,8 @@ def _of_circle(
 ) -> Tensor:
     """An image resized by whole factors or bilinearly, where Circle samples the same places."""
     x, mode = node[0], node.text("mode", "nearest")
-    if node.rank(x) != 4 or None in x.shape[2:] or x.dtype is not DType.FLOAT32:
-        raise NotLoweredError("only FLOAT32 images of known sizes are resized so")
+    if node.rank(x) != 4 or None in x.shape[2:] or x.dtype not in _PIXELS:
+        raise NotLoweredError("only images of known sizes, FLOAT32 or of bytes, are resized so")
     height, width = (size or 0 for size in x.shape[2:])
     if sizes is not None:
         if tuple(sizes[:2]) not in (x.shape[:2], (1, x.shape[1])):
@@ -122,8 +123,22 @@ def _of_circle(
         raise NotLoweredError("batch or channels are resized, or the sizes are computed")
     exact = all(t == f * s for t, f, s in zip(target, factors, (height, width), strict=True))
     record, attrs = _sampling(mode, where, nearest, factors, exact)
-    image = node.channels_last(x)
-    return node.channels_first(node.op(record, [image, node.const(target, np.int32)], attrs))
+    image, size = node.channels_last(x), node.const(target, np.int32)
+    if record == "RESIZE_NEAREST_NEIGHBOR" or x.dtype is DType.FLOAT32:
+        return node.channels_first(node.op(record, [image, size], attrs, x.dtype))
+    if where == "align_corners" or not all(_is_exact(factor) for factor in factors):
+        raise NotLoweredError("FLOAT32 shares are rounded, and integers are cut off behind them")
+    real = node.op("CAST", [image], dtype=DType.FLOAT32)
+    made = node.op(record, [real, size], attrs, DType.FLOAT32)
+    return node.channels_first(node.op("CAST", [made], dtype=x.dtype))
+
+
+def _is_exact(factor: float) -> bool:
+    """Whether shares are of so few bits that FLOAT32 sums of bytes times two of them are exact.
+
+    Growing by 2**n gives shares of n + 1 bits: 2 * (n + 1) in both directions, and 8 of a byte.
+    """
+    return factor in (1, 2, 4, 8, 16, 32)
 
 
 def _sampling(
