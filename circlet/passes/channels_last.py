@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from circlet.ir import Graph, Op, Tensor
 from circlet.ops.layout import permutation
+from circlet.passes.contract import Contract
 from circlet.passes.rewriter import Rewriter
 
 
@@ -25,6 +26,7 @@ class ChannelsLast:
 
     name = "channels-last"
     needs = frozenset({"TRANSPOSE"})
+    contract = Contract(interface=True)
     inputs: bool = True
     outputs: bool = True
 

@@ -25,6 +25,9 @@ class Contract:
             is written; "" where they are.
         packs: Whether constants are left in forms that files hold and records do not know, so that
             operators over them are neither verified nor evaluated.
+        interface: Whether callers give and get other values, such as images in another order of
+            axes. Graphs that operators run are then left as they are, as the operators go on to
+            give and take what they did.
         grows: Those of `BOUND` that the pass may make larger, and why.
     """
 
@@ -32,6 +35,7 @@ class Contract:
     why: str = ""
     native_only: str = ""
     packs: bool = False
+    interface: bool = False
     grows: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
 
     @property

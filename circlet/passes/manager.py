@@ -102,7 +102,7 @@ class PassManager:
         """The report of one run; `before` becomes what is known after it."""
         start = time.perf_counter()
         try:
-            changed = [item.run(graph) for graph in _graphs(subject) if _may_apply(item, graph)]
+            changed = [item.run(graph) for graph in _rewritten(item, subject)]
             seconds = time.perf_counter() - start
             after = state_of(_graphs(subject)) if any(changed) else before.state
             report = report_of(item.name, before.state, after, seconds, number)
@@ -134,6 +134,15 @@ def _checked_totals(
         where = ", ".join((*report.added, *report.changed)[:_NAMED])
         raise PassError("it made the network cost more than it declares", where=where, why=grown)
     return after
+
+
+def _rewritten(item: Pass, subject: Model | Graph) -> list[Graph]:
+    """The graphs that a pass is run on."""
+    graphs = _graphs(subject)
+    if contract_of(item).interface:
+        run = {region for graph in graphs for op in graph.ops for region in op.regions}
+        graphs = [graph for graph in graphs if graph not in run]
+    return [graph for graph in graphs if _may_apply(item, graph)]
 
 
 def _may_apply(item: Pass, graph: Graph) -> bool:

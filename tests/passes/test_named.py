@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from circlet.ir import DType, Graph, Quantization, Tensor
+from circlet.ir import DType, Graph, Model, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
 from circlet.ops.lstm_operands import SequenceLstmAttrs
 from circlet.ops.math import FakeQuantAttrs
 from circlet.ops.verify import verify
-from circlet.passes import make, pipeline
+from circlet.passes import PassManager, make, pipeline
 from circlet.passes.pipelines import FILE_PIPELINES, PIPELINES
 from tests.evaluate import evaluate
 from tests.passes.harness import kinds_of, rewritten, source_names
@@ -88,6 +88,21 @@ def test_an_output_that_is_given_out_both_ways_stays() -> None:
     graph = channels_first("y", "conv")
     make("channels-last").run(graph)
     assert kinds_of(graph) == ["CONV_2D", "TRANSPOSE"]
+
+
+def test_graphs_that_an_operator_runs_keep_the_order_of_their_axes() -> None:
+    branch = channels_first("y")
+    sizes = [t.shape for t in (*branch.inputs, *branch.outputs)]
+    b = builder()
+    given = [b.input("flag", DType.BOOL, ()), b.input("x", F32, (1, 2, 6, 5))]
+    graph = b.output(b.op("IF", given, None, name="choice", dtype=F32, shape=sizes[1])).build()
+    graph.ops[0].regions = [branch, branch]
+    image = RNG.normal(size=(1, 2, 6, 5)).astype(np.float32)
+    arrays = [np.array(True), image]
+    wanted = evaluate(graph, arrays)
+    PassManager((make("channels-last"),), check=True).run(Model([graph, branch]))
+    assert [t.shape for t in (*branch.inputs, *branch.outputs)] == sizes
+    np.testing.assert_array_equal(evaluate(graph, arrays), wanted)
 
 
 def test_fake_quantisation_goes() -> None:
