@@ -26,8 +26,8 @@ class Contract:
         packs: Whether constants are left in forms that files hold and records do not know, so that
             operators over them are neither verified nor evaluated.
         interface: Whether callers give and get other values, such as images in another order of
-            axes. Graphs that operators run are then left as they are, as the operators go on to
-            give and take what they did.
+            axes, or may give fewer. Graphs that operators run are then left as they are, as the
+            operators go on to give and take what they did.
         grows: Those of `BOUND` that the pass may make larger, and why.
     """
 

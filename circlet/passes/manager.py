@@ -140,8 +140,8 @@ def _rewritten(item: Pass, subject: Model | Graph) -> list[Graph]:
     """The graphs that a pass is run on."""
     graphs = _graphs(subject)
     if contract_of(item).interface:
-        run = {region for graph in graphs for op in graph.ops for region in op.regions}
-        graphs = [graph for graph in graphs if graph not in run]
+        inner = {region for graph in graphs for op in graph.ops for region in op.regions}
+        graphs = [graph for graph in graphs if graph not in inner]
     return [graph for graph in graphs if _may_apply(item, graph)]
 
 

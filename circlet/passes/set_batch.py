@@ -21,7 +21,9 @@ class SetBatch:
     """
 
     name = "set-batch"
-    contract = Contract(grows=dict.fromkeys(BOUND, "sizes that are open count as few"))
+    contract = Contract(
+        interface=True, grows=dict.fromkeys(BOUND, "sizes that are open count as few")
+    )
     size: int = 1
 
     def run(self, graph: Graph) -> bool:

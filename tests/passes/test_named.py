@@ -8,6 +8,7 @@ import pytest
 from circlet.ir import DType, Graph, Model, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
+from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.lstm_operands import SequenceLstmAttrs
 from circlet.ops.math import FakeQuantAttrs
 from circlet.ops.verify import verify
@@ -103,6 +104,22 @@ def test_graphs_that_an_operator_runs_keep_the_order_of_their_axes() -> None:
     PassManager((make("channels-last"),), check=True).run(Model([graph, branch]))
     assert [t.shape for t in (*branch.inputs, *branch.outputs)] == sizes
     np.testing.assert_array_equal(evaluate(graph, arrays), wanted)
+
+
+def test_graphs_that_an_operator_runs_keep_their_open_batch() -> None:
+    inner = builder()
+    branch = inner.output(inner.op("EXP", [inner.input("x", F32, (None, 2))], name="y")).build()
+    b = builder()
+    flag, x = b.input("flag", DType.BOOL, ()), b.input("x", F32, (None, 2))
+    rows = b.op("CONCATENATION", [x, x], ConcatenationAttrs(axis=0), name="twice")
+    made = b.op("IF", [flag, rows], None, name="choice", dtype=F32, shape=(None, 2))
+    graph = b.output(made).build()
+    graph.ops[-1].regions = [branch, branch]
+    PassManager((make("set-batch", size=3),), check=True).run(Model([graph, branch]))
+    assert graph.ops[0].outputs[0].shape == (6, 2)
+    assert branch.inputs[0].shape == (None, 2)
+    (got,) = evaluate(graph, [np.array(True), np.zeros((3, 2), np.float32)])
+    np.testing.assert_array_equal(got, np.ones((6, 2), np.float32))
 
 
 def test_fake_quantisation_goes() -> None:

@@ -123,20 +123,20 @@ def _of_circle(
         raise NotLoweredError("batch or channels are resized, or the sizes are computed")
     exact = all(t == f * s for t, f, s in zip(target, factors, (height, width), strict=True))
     record, attrs = _sampling(mode, where, nearest, factors, exact)
-    image, size = node.channels_last(x), node.const(target, np.int32)
-    if record == "RESIZE_NEAREST_NEIGHBOR" or x.dtype is DType.FLOAT32:
-        return node.channels_first(node.op(record, [image, size], attrs, x.dtype))
-    if where == "align_corners" or not all(_is_exact(factor) for factor in factors):
+    widens = mode == "linear" and x.dtype is not DType.FLOAT32
+    if widens and (where == "align_corners" or not all(map(_is_exact, factors))):
         raise NotLoweredError("FLOAT32 shares are rounded, and integers are cut off behind them")
-    real = node.op("CAST", [image], dtype=DType.FLOAT32)
-    made = node.op(record, [real, size], attrs, DType.FLOAT32)
-    return node.channels_first(node.op("CAST", [made], dtype=x.dtype))
+    image, dtype = node.channels_last(x), DType.FLOAT32 if widens else x.dtype
+    image = node.op("CAST", [image], dtype=dtype) if widens else image
+    made = node.op(record, [image, node.const(target, np.int32)], attrs, dtype)
+    return node.channels_first(node.op("CAST", [made], dtype=x.dtype) if widens else made)
 
 
 def _is_exact(factor: float) -> bool:
-    """Whether shares are of so few bits that FLOAT32 sums of bytes times two of them are exact.
+    """Whether FLOAT32 sums of bytes times shares of both axes are exact.
 
-    Growing by 2**n gives shares of n + 1 bits: 2 * (n + 1) in both directions, and 8 of a byte.
+    Growing by 2**n gives shares of n + 1 bits. With 8 bits of a byte that is 20 bits for 32, of the
+    24 that a FLOAT32 holds.
     """
     return factor in (1, 2, 4, 8, 16, 32)
 
