@@ -68,7 +68,7 @@ def add_threads(to: argparse.ArgumentParser, default: str = "1,2") -> None:
     to.add_argument("--threads", default=default, help="numbers, separated by commas")
 
 
-def add_target(to: argparse.ArgumentParser) -> None:
+def add_target(to: argparse.ArgumentParser, more: str = "") -> None:
     """What to compile for: kernels of another class of machine that this one runs, too."""
-    text = "machine to compile for, as `circlet compile --target`, such as x86_64_v3"
+    text = f"machine to compile for, as `circlet compile --target`, such as x86_64_v3{more}"
     to.add_argument("--target", default="native", help=text)

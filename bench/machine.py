@@ -9,17 +9,21 @@ from pathlib import Path
 
 from circlet import __version__
 from circlet.costs.machine import governor
-from circlet.target.targets import native_target
+from circlet.target.targets import Target, native_target
 
 PACKAGES = ("ai-edge-litert", "openvino", "onnxruntime", "numpy", "ziglang")
 
 
-def facts() -> dict[str, object]:
-    """Processor, instruction sets, memory, load, system and versions."""
+def facts(held: Target | None = None) -> dict[str, object]:
+    """Processor, instruction sets, memory, load, system and versions.
+
+    Args:
+        held: The instruction sets that engines were held to (`bench.held`), if to any.
+    """
     return {
         "cpu": _cpu_name(),
         "cpus": len(os.sched_getaffinity(0)),
-        "isa": str(native_target()),
+        "isa": str(held or native_target()),
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         "governor": governor(),
         "load": round(os.getloadavg()[0], 2),

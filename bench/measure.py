@@ -21,10 +21,19 @@ from pathlib import Path
 from statistics import median
 
 from bench import load, machine, report, scaling
-from bench.arguments import COMMANDS, add_loaded, add_networks, add_rounds, add_threads, parser
+from bench.arguments import (
+    COMMANDS,
+    add_loaded,
+    add_networks,
+    add_rounds,
+    add_target,
+    add_threads,
+    parser,
+)
 from bench.classes import MachineClass
 from bench.explain_rows import explained
 from bench.fresh import Starts, starts
+from bench.held import held_to
 from bench.result import FOLDER, Latency, Result, Run, to_json
 from bench.steps import profile
 from circlet.backends.cpu.profiling.peaks import measured_peaks
@@ -35,7 +44,7 @@ from circlet.config import Config
 from circlet.errors import CircletError
 from circlet.options import Options
 from circlet.runtime.opening import open_source
-from circlet.target.targets import native_target
+from circlet.target.targets import Target, parse_target
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpora" / "models"
 _STARTED = ["litert", "litert_cached", "openvino", "circlet"]
@@ -52,36 +61,37 @@ def main(arguments: Sequence[str]) -> None:
     known.add_argument("--scaling", action="store_true", help="measure scaling curves as well")
     known.add_argument("--json", type=Path, help="file for the result, and no page is made")
     add_loaded(known)
+    add_target(known, "; peers are held to its instructions")
     options = known.parse_args(arguments)
     paths = options.paths or [CORPUS]
     networks = chosen(paths, options.models)
     if not networks:
         known.error(f"no network is called {options.models} in {_places(options.paths)}")
     threads = [int(count) for count in options.threads.split(",")]
-    begin = time.perf_counter()
+    begin, target = time.perf_counter(), parse_target(options.target)
     is_page_made = not (options.json or options.paths or options.models != "*")
-    with private_cache():
+    with private_cache(), held_to(target):
         if options.scaling:
             scaling.main(["--loaded"] if options.loaded else [])
-        facts, watch = machine.facts(), load.watch(options.loaded or not is_page_made)
+        facts, watch = machine.facts(target), load.watch(options.loaded or not is_page_made)
         run = Run(
             facts,
             {"rounds": options.rounds, "starts": options.starts, "cpus": chosen_cpus(max(threads))},
-            measured_peaks(native_target()).as_json(),
+            measured_peaks(target).as_json(),
             [],
             datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
         FOLDER.mkdir(exist_ok=True)
-        target = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
-        how = (threads, options.rounds, options.starts, run.machine_class)
+        file = options.json or FOLDER / f"run-{run.date.replace(':', '')}.json"
+        how = (threads, options.rounds, options.starts, target, run.machine_class)
         for result, engines in _measured(networks, *how):
             run.results.append(result)
             run.engines.update({**engines, **run.engines})
             facts.update(watch.facts())
-            target.write_text(to_json(run), encoding="utf-8")
+            file.write_text(to_json(run), encoding="utf-8")
     if not run.results:
         sys.exit(1)
-    print(f"{target} after {time.perf_counter() - begin:.0f} s")
+    print(f"{file} after {time.perf_counter() - begin:.0f} s")
     if is_page_made:
         report.write(run, options.loaded)
 
@@ -114,7 +124,12 @@ def chosen(paths: Iterable[Path], patterns: str) -> list[Path]:
 
 
 def _measured(
-    paths: Sequence[Path], threads: Sequence[int], rounds: int, fresh: int, of: MachineClass
+    paths: Sequence[Path],
+    threads: Sequence[int],
+    rounds: int,
+    fresh: int,
+    target: Target,
+    of: MachineClass,
 ) -> Iterator[tuple[Result, dict[str, str]]]:
     for number, path in enumerate(paths):
         try:
@@ -122,22 +137,27 @@ def _measured(
         except (CircletError, OSError) as error:
             print(f"{path.stem}: {error}".splitlines()[0])
             continue
-        result, engines = measure(network, threads, rounds, fresh, of)
+        result, engines = measure(network, threads, rounds, fresh, target, of)
         for line in report.lines(result, of):
             print(f"{number + 1}/{len(paths)} {line}", flush=True)
         yield result, engines
 
 
 def measure(
-    network: Network, threads: Sequence[int], rounds: int, fresh: int, of: MachineClass
+    network: Network,
+    threads: Sequence[int],
+    rounds: int,
+    fresh: int,
+    target: Target,
+    of: MachineClass,
 ) -> tuple[Result, dict[str, str]]:
     """Everything about one network, and the settings that the engines had."""
-    compiled = _compile(network)
+    compiled = _compile(network, target)
     latency: dict[int, Latency] = {}
     found: dict[int, Compared] = {}
     for count in threads:
         with tempfile.TemporaryDirectory(prefix="bench-cache-") as cache:
-            found[count] = compare(network, count, rounds, cache=Path(cache))
+            found[count] = compare(network, count, rounds, cache=Path(cache), target=str(target))
         latency[count] = latency_of(found[count])
     first = found[threads[0]]
     refused = {name: why for done in reversed(found.values()) for name, why in done.refused.items()}
@@ -155,7 +175,7 @@ def measure(
         starts={name: _start_facts(one, begun.get("litert")) for name, one in begun.items()},
         compile_s=compiled[0] if compiled else None,
         artifact_bytes=compiled[1] if compiled else None,
-        slow=_reasons(network, latency, of),
+        slow=_reasons(network, latency, target, of),
     )
     return result, _settings(network, found)
 
@@ -190,11 +210,11 @@ def _start_facts(starts: Starts, litert: Starts | None) -> dict[str, float]:
     return {**facts, "ratio": ratio.middle, "ratio_low": ratio.low, "ratio_high": ratio.high}
 
 
-def _compile(network: Network) -> tuple[float, int] | None:
+def _compile(network: Network, target: Target) -> tuple[float, int] | None:
     """Seconds to compile, and the size of what the cache then holds more; None if it was there."""
     before = _artifacts()
     try:
-        opened = open_source(network.path, Options())
+        opened = open_source(network.path, Options(target=str(target)))
     except CircletError:
         return None
     grown = sum(size for path, size in _artifacts().items() if path not in before)
@@ -206,7 +226,9 @@ def _artifacts() -> dict[Path, int]:
     return {path: path.stat().st_size for path in folder.glob("*.circlet")}
 
 
-def _reasons(network: Network, latency: Mapping[int, Latency], of: MachineClass) -> dict[int, str]:
+def _reasons(
+    network: Network, latency: Mapping[int, Latency], target: Target, of: MachineClass
+) -> dict[int, str]:
     """For each number of threads at which the network misses its bar, what the figures say."""
     first = min(latency)
     reasons = {}
@@ -219,17 +241,17 @@ def _reasons(network: Network, latency: Mapping[int, Latency], of: MachineClass)
             if threads > first and name in latency[first].us
         ]
         gain = f"; speed-up over {first} thread: {', '.join(gains)}" if gains else ""
-        reasons[threads] = _slow(network, threads) + gain
+        reasons[threads] = _slow(network, threads, target) + gain
     return reasons
 
 
-def _slow(network: Network, threads: int) -> str:
+def _slow(network: Network, threads: int, target: Target) -> str:
     """The kernel calls in which most of the time goes, and how far from the roofline they are."""
     try:
-        found = profile(network.path, threads, 0.3)
+        found = profile(network.path, threads, 0.3, str(target))
     except (CircletError, RuntimeError) as error:
         return str(error).splitlines()[0]
-    rows = explained(found, measured_peaks(native_target()))
+    rows = explained(found, measured_peaks(target))
     costs: dict[str, list[float]] = {}
     for row in rows:
         kernel = row.kernel.split("(")[0]
