@@ -44,7 +44,7 @@ __all__ = [
 from circlet.ops import conv, fully_connected, pool, transpose_conv  # noqa: F401, I001
 from circlet.ops import activation, arithmetic, layout, quantize, quotient  # noqa: F401
 from circlet.ops import reduce, resize, shape, smooth, softmax  # noqa: F401
-from circlet.ops import comparison, control, variable, math  # noqa: F401
+from circlet.ops import comparison, control, refused, variable, math  # noqa: F401
 from circlet.ops import blocks, choose, detection, facts, gather, groups  # noqa: F401
 from circlet.ops import order, repeat, scatter, segments, slicing, split  # noqa: F401
 from circlet.ops import strided_slice, suppression  # noqa: F401

@@ -158,7 +158,8 @@ class OpDef:
             forms that have none: those of 8 bits that only a table computes (`lut.table_of` serves
             every 8-bit unary form), and searches.
         c_function: For operators of users, what computes it where C is compiled.
-        fused: Whether no file holds it: a pass makes it of several ops that one kernel computes.
+        fused: Whether no file holds it: a pass makes it, such as one of several ops that one kernel
+            computes.
         decompose: For kinds that others express, ops that compute the same to the last digits, in
             order, over the op's own operands and results; none where its sizes do not let them.
         element_regions: Whether its graphs join or compare single elements, rather than take its

@@ -5,6 +5,7 @@ from __future__ import annotations
 from circlet.ir import Model
 from circlet.ir.parse import from_text
 from circlet.ir.text import to_text
+from circlet.ops.fused import FusedAttrs
 from circlet.ops.opdef import find
 
 __all__ = ["parse", "to_text"]
@@ -16,6 +17,6 @@ def parse(text: str, source: str = "text") -> Model:
 
 
 def attributes_class(kind: str) -> type | None:
-    """The attribute class of a kind, None where files hold no operators of it."""
+    """The attribute class of a kind, None where no text holds it: parts are none."""
     record = find(kind)
-    return None if record is None or record.fused else record.attrs
+    return None if record is None or issubclass(record.attrs, FusedAttrs) else record.attrs

@@ -7,11 +7,12 @@ from math import prod
 from circlet.errors import CircletError, GraphError, LimitError
 from circlet.ir import Graph, Op, Shape, Tensor
 from circlet.ir.copy import copy_of_graph
-from circlet.ir.regions import LOOPS, reachable
+from circlet.ir.regions import BRANCHES, LOOPS, reachable
 from circlet.limits import Limits
 from circlet.ops.onnx.quantisation import DEQUANTIZE
 from circlet.ops.opdef import takes_elements
 from circlet.ops.ranks import forget_ranks, keeps_rank
+from circlet.ops.refused import give_sizes, is_refusing, refusing
 from circlet.ops.state import variables
 from circlet.ops.verify import checked_types
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
@@ -114,6 +115,8 @@ class _Inference:
 
     def _regions(self, op: Op, operands: Operands) -> list[Graph]:
         """An op's graphs for operands: sizes that a turn of a loop changes are open in it."""
+        if op.kind in BRANCHES:
+            return self._branches(op, operands)
         made = [self._inferred(op, region, operands) for region in op.regions]
         if op.kind not in LOOPS:
             return made
@@ -121,6 +124,31 @@ class _Inference:
         if turned == operands:
             return made
         return self._settled(op, operands) or self._regions(op, turned)
+
+    def _branches(self, op: Op, operands: Operands) -> list[Graph]:
+        """An op's branches for operands; one that these do not fit is an error if it is taken.
+
+        Raises:
+            GraphError: They fit none.
+        """
+        made: list[Graph] = []
+        fitting: list[Graph] = []
+        refusal: GraphError | None = None
+        for region in op.regions:
+            known = dict(self._known)
+            try:
+                if not is_refusing(region):
+                    fitting.append(self._inferred(op, region, operands))
+                made.append(region if is_refusing(region) else fitting[-1])
+            except GraphError as error:
+                self._known, refusal = known, error
+                made.append(refusing(region, error))
+        if refusal and not fitting:
+            raise refusal
+        for branch in made:
+            if fitting and is_refusing(branch):
+                give_sizes(branch, fitting[0].outputs)
+        return made
 
     def _settled(self, op: Op, operands: Operands) -> list[Graph]:
         """Copies of a loop's graphs, sizes in them folded; none where a turn changes operands.

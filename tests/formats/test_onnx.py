@@ -237,25 +237,26 @@ def test_an_operator_without_an_operand_that_it_needs_is_refused() -> None:
 
 
 @pytest.mark.parametrize("side", ["inputs", "outputs", "values"])
-def test_negative_sizes_are_refused_before_types_are_inferred(side: str) -> None:
-    proto = onnx.ModelProto.FromString(
-        model([node("GatherND", "x i", "y")], {"x": [1, 2], "i": [1, -1]}, {"y": [1]})
-    )
-    if side != "inputs":
-        proto.graph.input[1].type.tensor_type.shape.dim[1].dim_value = 1
-        stated = helper.make_tensor_value_info("other", FLOAT, [-7])
-        (proto.graph.output if side == "outputs" else proto.graph.value_info).append(stated)
-    with pytest.raises(GraphError, match="negative size"):
-        load(proto.SerializeToString())
+def test_negative_sizes_are_open(side: str) -> None:
+    nodes = [node("Neg", "x", "z"), node("Neg", "z", "y")]
+    proto = onnx.ModelProto.FromString(model(nodes, {"x": [1, 2]}, {"y": [1, 2]}))
+    stated = helper.make_tensor_value_info("z", FLOAT, [1, -7])
+    proto.graph.value_info.append(stated)
+    tensor = {"inputs": proto.graph.input, "outputs": proto.graph.output}.get(side, [stated])[0]
+    tensor.type.tensor_type.shape.dim[1].dim_value = -1
+    read = load(proto.SerializeToString()).main
+    assert read.inputs[0].shape == ((1, None) if side == "inputs" else (1, 2))
 
 
-def test_negative_sizes_inside_of_branches_are_refused() -> None:
-    inner = helper.make_node("GatherND", ["x", "i"], ["z"])
-    stated = helper.make_tensor_value_info("z", FLOAT, [-1])
+def test_negative_sizes_inside_of_branches_are_open() -> None:
+    inner = helper.make_node("Neg", ["x"], ["z"])
+    stated = helper.make_tensor_value_info("z", FLOAT, [-1, -1])
     branch = helper.make_graph([inner], "branch", [], [stated])
     chosen = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
-    with pytest.raises(GraphError, match="negative size"):
-        load(model([chosen], {"c": [1], "x": [1, 2], "i": [1, 1]}, {"y": [1]}))
+    data = model([chosen], {"c": [1], "x": [1, 2]}, {"y": [1, 2]})
+    proto = onnx.ModelProto.FromString(data)
+    proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.BOOL
+    assert load(proto.SerializeToString()).main.ops[-1].regions[0].outputs[0].shape == (1, 2)
 
 
 def test_an_operator_that_names_more_outputs_than_it_gives_is_refused() -> None:

@@ -44,7 +44,8 @@ def refused_operand(where: str = "") -> InputError:
     return InputError(
         "an operand holds what the operation does not allow",
         where=where,
-        why="its native code found boxes, regions or indices that break the operator's rules",
+        why="its native code found boxes, regions or indices that break the operator's rules, or "
+        "a branch was taken that its operands' sizes do not fit",
         fix='the backend "reference" says which rule of the operator it is',
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from circlet.errors import FormatError, GraphError
+from circlet.errors import FormatError
 from circlet.formats.onnx.schema import check_node
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
@@ -36,12 +36,14 @@ def check_names(proto: Any) -> None:
 def check_nodes(proto: Any, opsets: Mapping[str, int]) -> None:
     """See that every node is as the standard says of its operator, and every size a size.
 
+    A stated size below 0 is an open one: that of some exporters, and to ONNX Runtime.
+
     `opsets` are the versions of the model's operator sets by domain; functions state their own.
 
     Raises:
         FormatError: An attribute has another type, or a needed one lacks; or a constant has a
             negative size.
-        GraphError: A needed operand lacks, a node has more outputs, or a type a negative size.
+        GraphError: A needed operand lacks, or a node has more outputs.
     """
     own = {(function.domain, function.name) for function in proto.functions}
     for body in (proto.graph, *proto.functions):
@@ -91,11 +93,11 @@ def _graphs(body: Any) -> Iterator[Any]:
 def _check_sizes(body: Any) -> None:
     """Of the stated types of a graph or function, and of a graph's constants."""
     for value in body.value_info:
-        _check_type(value.type, value.name)
+        _open_sizes(value.type)
     if not hasattr(body, "initializer"):
         return  # a function has neither typed operands nor constants
     for value in (*body.input, *body.output):
-        _check_type(value.type, value.name)
+        _open_sizes(value.type)
     for tensor in body.initializer:
         _check_constant(tensor.dims, tensor.name)
     for tensor in body.sparse_initializer:
@@ -110,21 +112,18 @@ def _check_attribute(attribute: Any, where: str) -> None:
     for tensor in (attribute.sparse_tensor, *attribute.sparse_tensors):
         _check_constant((*tensor.dims, *tensor.values.dims, *tensor.indices.dims), where)
     for stated in (attribute.tp, *attribute.type_protos):
-        _check_type(stated, where)
+        _open_sizes(stated)
 
 
-def _check_type(stated: Any, where: str) -> None:
-    """A type, and those inside sequences, optionals and maps."""
+def _open_sizes(stated: Any) -> None:
+    """Leave negative sizes of a type open, and of those inside sequences, optionals and maps."""
     while (kind := stated.WhichOneof("value")) in ("sequence_type", "optional_type", "map_type"):
         inner = getattr(stated, kind)
         stated = inner.value_type if kind == "map_type" else inner.elem_type
     if kind in ("tensor_type", "sparse_tensor_type"):
-        _check_dims([dim.dim_value for dim in getattr(stated, kind).shape.dim], where)
-
-
-def _check_dims(sizes: Any, where: str) -> None:
-    if any(size < 0 for size in sizes):
-        raise GraphError("a tensor has a negative size", where=where, why=str(list(sizes)))
+        for dim in getattr(stated, kind).shape.dim:
+            if dim.dim_value < 0:
+                dim.ClearField("dim_value")
 
 
 def _check_constant(sizes: Any, where: str) -> None:

@@ -176,7 +176,7 @@ def _size(data: memoryview) -> tuple[Size, str]:
     meaning = ""
     for number, value, body, _ in fields(data):
         if number == 1:
-            size = value - 2 * _SIGN if value >= _SIGN else value
+            size = None if value >= _SIGN else value  # a negative one: open, as exporters mean it
         elif number == 2:
             size = _text(body) or None
         elif number == 3:

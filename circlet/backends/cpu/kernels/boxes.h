@@ -3,18 +3,13 @@
 #define CIRCLET_BOXES_H
 
 #include "detection_postprocess.h"
+#include "refusal.h"
 
 /* What stored numbers stand for: scale * (stored - zero); types without a scale have 1 and 0. */
 struct box_scale {
     float scale;
     int32_t zero;
 };
-
-/* Has the run end, since an operand holds what the operator does not allow. */
-CIRCLET_INLINE void box_refuse(void *stop) {
-    circlet_stop *asked = stop;
-    if (asked) asked->refuse(asked);
-}
 
 CIRCLET_INLINE float box_number(const void *from, int64_t at, struct box_scale s, int is_stored) {
     if (!is_stored) return ((const float *)from)[at];
@@ -79,7 +74,7 @@ CIRCLET_INLINE void bbox_transform(const struct bbox_transform_params *p, void *
         float at[4];
         int32_t image = ((const int32_t *)x[2])[box];
         if (!box_corners(x[0], box, p->box, is_stored, at) || image < 0 || image >= p->images) {
-            box_refuse(x[5]);
+            refuse_run(x[5]);
             return;
         }
         for (int64_t i = 0; i < 2 * p->classes; i++) {

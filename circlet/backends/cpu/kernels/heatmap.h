@@ -78,7 +78,7 @@ CIRCLET_INLINE void heatmap_max_keypoint(const struct heatmap_max_keypoint_param
         int64_t box = index / p->points, first = box * p->box + index % p->points * p->point;
         float corner[4], grid[3][3], shift[2];
         if (!box_corners(x[1], box, p->corner, is_stored, corner)) {
-            box_refuse(x[4]);
+            refuse_run(x[4]);
             return;
         }
         int64_t found = heatmap_highest(p, x[0], first, &stop, type);

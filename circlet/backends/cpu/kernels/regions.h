@@ -225,7 +225,7 @@ CIRCLET_INLINE void roi_align(const struct roi_align_params *p, void *const *x, 
                             p->image.height, p->least, is_android) ||
             !region_axis_of(&right, c[0], c[2], p->parts.width, p->width_samples,
                             p->image.width, p->least, is_android)) {
-            box_refuse(x[4]);
+            refuse_run(x[4]);
             return;
         }
         const char *image = (const char *)x[0] + r.image * p->image.batch * size;
@@ -323,7 +323,7 @@ CIRCLET_INLINE void roi_pool(const struct roi_pool_params *p, void *const *x, vo
         for (int i = 0; is_known && i < 4; i++) 
             is_known = r.corner[i] >= -REGION_FAR && r.corner[i] <= REGION_FAR;
         if (!is_known) {
-            box_refuse(x[4]);
+            refuse_run(x[4]);
             return;
         }
         const char *image = (const char *)x[0] + r.image * p->image.batch * size;

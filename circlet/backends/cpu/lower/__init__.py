@@ -48,6 +48,7 @@ FAMILIES = (
     "bounded.counts",
     "detection.bounded_suppression",
     "detection.boxes",
+    "refused",
     "detection.regions",
     "products.matmul",
     "products.matmul_hybrid",

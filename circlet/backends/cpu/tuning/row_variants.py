@@ -144,6 +144,7 @@ _DATA_MOVEMENT = (
         f"{_ONE}NonMaxSuppressionV4_001",
     ),
     _row("bbox_transform", "boxes", "boxes moved by deltas", _F, "regions", ""),
+    _row("refuse", "refusal", "branches that must not be taken", _E, "control", ""),
     _row("heatmap_max_keypoint", "heatmap", "keypoints of maps", _F, "regions", ""),
     _row("roi_align", "regions", "regions of images, sampled", _O, "regions", ""),
     _row("roi_pool", "regions", "maxima of regions of images", _E, "regions", ""),

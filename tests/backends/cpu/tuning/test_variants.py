@@ -31,6 +31,7 @@ from circlet.ops.softmax import SoftmaxAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.options import Options
 from circlet.plan.partition import partition
+from circlet.plan.shapes import fix_shapes
 from circlet.plan.size_rules import settle_sizes
 from circlet.plan.sizes import SizeTable
 from circlet.target.targets import parse_target
@@ -45,6 +46,7 @@ from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.backends.cpu.test_once import layers
 from tests.backends.cpu.test_regions import all_regions
 from tests.backends.cpu.test_scatter import elements, vectors
+from tests.branches import choice
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
@@ -230,6 +232,13 @@ def counted(name: str) -> Graph:
     return _counted()
 
 
+def refused_branch(_: str) -> Graph:
+    graph = choice(3, 5).main
+    graph.inputs[1].shape = (3,)
+    fix_shapes(graph, DEFAULT_LIMITS)
+    return graph
+
+
 OWN: dict[str, Callable[[str], Graph]] = {
     "group_attention": of_decoders,
     "group_attention_append": of_decoders,
@@ -277,6 +286,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "argmax_pool": of_mediapipe,
     "max_unpool": of_mediapipe,
     "transform_image": of_mediapipe,
+    "refuse": refused_branch,
     "bounded_size": counted,
     "bounded_size_list": counted,
     "bounded_where": counted,
