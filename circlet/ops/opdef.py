@@ -198,6 +198,7 @@ class OpDef:
         return tuple(rule for rule in self.rules if rule.sized)
 
 
+_SHOWN_FORMS = 12
 _RECORDS: dict[str, OpDef] = {}
 
 
@@ -260,8 +261,14 @@ def unsupported_reason(op: Op) -> str | None:
             return f"the sparse storage of constant {tensor.name} is damaged"
         inputs.append(None if tensor is None else tensor.dtype)
     if not _takes(record.dtypes, tuple(inputs), op.outputs[0].dtype if op.outputs else None):
-        return f"types are not among: {'; '.join(record.dtypes)}"
+        return f"types are not among: {_shortened(record.dtypes)}"
     return None if is_evaluated(op) else f"{op.requantization} is not known for these types"
+
+
+def _shortened(forms: tuple[str, ...]) -> str:
+    shown = "; ".join(forms[:_SHOWN_FORMS])
+    more = len(forms) - _SHOWN_FORMS
+    return f"{shown}; and {more} more (docs/supported-ops.md)" if more > 0 else shown
 
 
 def dtype_text(op: Op) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op, Quantization, Tensor
+from circlet.ops.decomposition import Parts
 from circlet.ops.functions import round_half_away
 from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import (
@@ -146,8 +147,13 @@ CASTABLE = (
 )
 
 
+_COMPLEX = "COMPLEX64"
+
+
 def _evaluate_cast(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values, result = present(inputs[0]), op.outputs[0].dtype
+    if values.dtype.kind == "c" and result is not DType.COMPLEX64:
+        values = values.real
     is_float = values.dtype.kind == "f"
     if is_float and result.is_integer:
         return [truncated(values, result)]
@@ -166,12 +172,25 @@ def truncated(values: np.ndarray, result: DType) -> np.ndarray:
     return np.where(inside >= high, np.asarray(high, result.numpy), result_values)
 
 
+def _decompose_cast(op: Op) -> list[Op]:
+    """Of complex numbers it takes the real parts, as LiteRT's kernel does."""
+    parts, result = Parts(op), op.outputs[0]
+    if operand(op, 0).dtype is not DType.COMPLEX64 or result.dtype is DType.COMPLEX64:
+        return []
+    if result.dtype is DType.FLOAT32:
+        parts.make("REAL", [operand(op, 0)], result=result)
+    else:
+        parts.make("CAST", [parts.make("REAL", [operand(op, 0)])], op.attrs, result)
+    return parts.ops
+
+
 register(
     OpDef(
         kind="CAST",
         attrs=CastAttrs,
         arity=(1, 1),
-        dtypes=tuple(f"{a} -> {b}" for a in CASTABLE for b in CASTABLE),
+        dtypes=tuple(f"{a} -> {b}" for a in (*CASTABLE, _COMPLEX) for b in (*CASTABLE, _COMPLEX)),
+        decompose=_decompose_cast,
         infer=_infer_as_declared,
         evaluate=_evaluate_cast,
         identity=always,

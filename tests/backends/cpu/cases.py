@@ -97,7 +97,7 @@ class Cases:
     def op(
         self,
         kind: str,
-        inputs: Sequence[Tensor],
+        inputs: Sequence[Tensor | None],
         attrs: object = None,
         dtype: DType | None = None,
         quant: Quantization | None = None,

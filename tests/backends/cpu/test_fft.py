@@ -5,10 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.passes import native_pipeline
 from circlet.ir import DType
 from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.quantize import CastAttrs
 from tests.backends.cpu.cases import Cases, each_width
 from tests.backends.cpu.harness import run_native, runnable
+
+
+@pytest.mark.parametrize("made", [DType.FLOAT32, DType.INT32, DType.FLOAT64])
+def test_a_cast_of_complex_numbers_takes_their_real_parts(made: DType) -> None:
+    cases = Cases()
+    lengths = cases.constant(np.array([1, 16], np.int32))
+    spectrum = cases.builder.op("RFFT2D", [cases.data(DType.FLOAT32, (3, 1, 16)), lengths])
+    cases.op("CAST", [spectrum], CastAttrs("COMPLEX64", made.name), dtype=made)
+    graph = cases.graph()
+    (want,) = evaluate_graph(graph, cases.inputs)
+    native_pipeline("O0").run(graph)
+    (got,) = run_native(graph, cases.inputs)
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1 if made.is_integer else 1e-5)
+    assert np.abs(want).max() > 0
 
 
 @each_width

@@ -13,8 +13,10 @@ PASSES = PassTable(
     {
         "recognise-norms": "circlet.passes.recognise_norms:RecogniseNorms",
         "fold-scales": "circlet.passes.fold_scales:FoldScales",
+        "flush-subnormals": "flush_subnormals:FlushSubnormals",
         "conv3d-to-conv2d": "conv3d_to_conv2d:Conv3DToConv2D",
         "split-broadcast-pixel": "split_broadcast_pixel:SplitBroadcastPixel",
+        "turn-columns": "turn_columns:TurnColumns",
         "fuse-attention": "fuse_attention:FuseAttention",
         "fuse-residual": "fuse_residual:FuseResidual",
         "fuse-normalization": "fuse_normalization:FuseNormalization",
@@ -27,8 +29,10 @@ PASSES = PassTable(
 FAST = (
     "recognise-norms",
     "fold-scales",
+    "flush-subnormals",
     "conv3d-to-conv2d",
     "split-broadcast-pixel",
+    "turn-columns",
     "fuse-attention",
     "fuse-residual",
     "fuse-normalization",

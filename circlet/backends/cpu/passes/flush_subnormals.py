@@ -1,0 +1,63 @@
+"""Weights that are next to nothing, which processors multiply many times slower, become nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from circlet.ir import DType, Graph, Tensor
+from circlet.passes import Contract, Rewriter
+
+_KINDS = frozenset(
+    {"BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"}
+)
+_BLOCK = 1 << 18  # elements that are looked at at once
+_BESIDE = np.float32(1e-30)
+_NORMAL = np.finfo(np.float32).tiny
+
+
+@dataclass(frozen=True)
+class FlushSubnormals:
+    """Set subnormal float32 weights to zero beside weights that are not.
+
+    Training with weight decay leaves them in filters that do nothing. LiteRT and OpenVINO have the
+    processor take all such numbers for zero. Below 1e-8 of the largest weight of their tensor,
+    these are lost in the rounding of sums; tensors of tiny weights alone are left as they are.
+    """
+
+    name = "flush-subnormals"
+    contract = Contract(tolerance=1e-6, why="weights below 1.2e-38 are taken for 0")
+    needs = _KINDS
+
+    def run(self, graph: Graph) -> bool:
+        """Replace every such tensor, once for all that read it."""
+        rewriter = Rewriter(graph)
+        read = dict.fromkeys(
+            tensor
+            for op in graph.ops
+            if op.kind in _KINDS
+            for tensor in op.inputs
+            if tensor is not None and _may_hold(tensor) and tensor not in rewriter.boundary
+        )
+        for tensor in read:
+            values = np.asarray(tensor.data)
+            if _has_subnormals(values) and np.any(np.abs(values) >= _BESIDE):
+                kept = np.where(np.abs(values) < _NORMAL, np.float32(0), values)
+                kept.flags.writeable = False
+                rewriter.share(tensor, replace(tensor, data=kept))
+        return rewriter.finish()
+
+
+def _may_hold(tensor: Tensor) -> bool:
+    return tensor.data is not None and tensor.sparsity is None and tensor.dtype is DType.FLOAT32
+
+
+def _has_subnormals(values: npt.NDArray[np.float32]) -> bool:
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        size = np.abs(flat[start : start + _BLOCK])
+        if np.any((size < _NORMAL) & (size != 0)):
+            return True
+    return False
