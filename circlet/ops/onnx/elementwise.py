@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import Op
+from circlet.ir import DType, Op
+from circlet.ops.elementwise import kind_of
 from circlet.ops.expr import Scalar, Var, call
 from circlet.ops.onnx.record import MANY, OnnxAttrs, broadcast, kinds, onnx_kind, same
+from circlet.ops.operands import operand
 
 Array = np.ndarray
+_WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.UINT16})
 _erf = np.vectorize(erf, otypes=[np.float64])
 
 
@@ -95,6 +98,17 @@ def _divided(x: Array, y: Array) -> Array:
     return np.asarray(quotient + inexact.astype(x.dtype))
 
 
+def _quotient_scalar(op: Op) -> Scalar:
+    """Of signed integers up to 64 bits; 0 where the divisor is 0, which no run looks for."""
+    if operand(op, 0).dtype not in _WHOLE:
+        raise GraphError("such elements have no expression", where=op.name)
+    kind = kind_of(op)
+    return Scalar(call("div_trunc", Var(0, kind), Var(1, kind)))
+
+
+onnx_kind("Div", _pair(_divided), infer=broadcast, inputs=(2, 2), scalar=_quotient_scalar)
+
+
 def _raised(x: Array, y: Array) -> Array:
     with np.errstate(all="ignore"):
         if np.issubdtype(x.dtype, np.integer) and not np.issubdtype(y.dtype, np.integer):
@@ -109,7 +123,6 @@ kinds(
         "Add": _pair(np.add),
         "Sub": _pair(np.subtract),
         "Mul": _pair(np.multiply),
-        "Div": _pair(_divided),
         "Pow": _pair(_raised),
         "And": _pair(np.logical_and),
         "Or": _pair(np.logical_or),

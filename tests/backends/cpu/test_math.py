@@ -10,6 +10,7 @@ import pytest
 
 from circlet.ir import DType, Quantization
 from circlet.ops.math import FakeQuantAttrs
+from circlet.ops.onnx.record import OnnxAttrs
 from tests.backends.cpu.cases import Cases, each_target
 from tests.backends.cpu.harness import run_native, runnable
 
@@ -48,6 +49,24 @@ def test_comparisons_equal_the_records(dtype: DType, target: str) -> None:
         pair = [cases.given(v.astype(dtype.numpy), q) for v, q in zip((a, b), given, strict=True)]
         cases.op(kind, pair, dtype=DType.BOOL)
     cases.check(target)
+
+
+@each_target
+def test_quotients_of_long_integers_equal_the_records(target: str) -> None:
+    cases, random = Cases(), np.random.default_rng(11)
+    ends = np.array([2**63 - 1, -(2**63), 2**62, 2**53 + 1, -(2**53) - 1, 3, -3, 1, -1, 0, 7])
+    bits = random.integers(1, 63, 600)
+    numbers = random.integers(-(2**63), 2**63 - 1, 600) >> bits
+    near = numbers[:300] * random.integers(-(2**20), 2**20, 300) + random.integers(-1, 2, 300)
+    x = np.concatenate([np.repeat(ends, 11), numbers, near]).astype(np.int64)
+    y = np.concatenate([np.tile(ends, 11), random.permutation(numbers), numbers[:300]])
+    y = np.where(y == 0, 5, y)
+    y[: 11 * 11][np.tile(ends, 11) == 0] = -5
+    pair = [cases.given(x), cases.given(y)]
+    with np.errstate(over="ignore"):
+        cases.op("FLOOR_MOD", pair)
+        cases.op("CUSTOM", pair, OnnxAttrs((), 14), custom_code="onnx.Div")
+        cases.check(target)
 
 
 @each_target

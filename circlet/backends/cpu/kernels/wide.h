@@ -8,6 +8,7 @@
 
 typedef CIRCLET_VECTOR(double, 2 * CIRCLET_VBYTES) wd;
 typedef CIRCLET_VECTOR(int64_t, 2 * CIRCLET_VBYTES) wl;
+typedef CIRCLET_VECTOR(uint64_t, 2 * CIRCLET_VBYTES) wl_unsigned;
 typedef CIRCLET_UNALIGNED(int64_t, 2 * CIRCLET_VBYTES) wl_u;
 
 /* Doubles are made of int32 and float alone: compilers for 32-bit CPUs would call a library for
@@ -261,6 +262,32 @@ CIRCLET_INLINE wl v_max_i64(wl a, wl b) {
 }
 CIRCLET_INLINE wl v_abs_i64(wl a) { return (a ^ (a >> 63)) - (a >> 63); }
 CIRCLET_INLINE vi v_mask_i64(wl mask) { return v_low_i32(mask); }
+
+CIRCLET_INLINE wl w_blend_i64(wl mask, wl a, wl b) { return (mask & a) | (~mask & b); }
+
+/* Quotients of int64, 0 for a divisor of 0; the smallest number over -1 wraps. The quotient of the
+ * doubles is off by its rounding; that of the rest by one at most, which the sign of what is left
+ * tells. Divisors of 1 and -1, of which quotients may pass the range, have no part in it. */
+CIRCLET_INLINE wl v_div_trunc_i64(wl x, wl y) {
+    wl zero = v_splat_i64(0), one = v_splat_i64(1), none = (wl)(y == zero);
+    wl unit = (wl)(y == one) | (wl)(y == -one), divisor = w_blend_i64(unit | none, v_splat_i64(2), y);
+    wd real = __builtin_convertvector(divisor, wd);
+    wl q = __builtin_convertvector(__builtin_convertvector(x, wd) / real, wl);
+    q += __builtin_convertvector(__builtin_convertvector(x - q * divisor, wd) / real, wl);
+    wl rest = x - q * divisor, side = (x ^ divisor) >> 63 | one;
+    wl over = (wl)(rest != zero) & ((rest ^ x) >> 63);
+    wl size = v_abs_i64(rest), by = v_abs_i64(divisor);
+    wl under = ~over & (wl)((wl_unsigned)size >= (wl_unsigned)by);
+    q += (side & under) - (side & over);
+    return w_blend_i64(unit, w_blend_i64((wl)(y == one), x, zero - x), q) & ~none;
+}
+CIRCLET_INLINE wl v_floor_div_i64(wl x, wl y) {
+    wl zero = v_splat_i64(0), q = v_div_trunc_i64(x, y), rest = x - q * y;
+    return q + ((wl)(rest != zero) & ((rest ^ y) >> 63) & (wl)(y != zero));
+}
+CIRCLET_INLINE wl v_floor_mod_i64(wl x, wl y) {
+    return (x - v_floor_div_i64(x, y) * y) & (wl)(y != v_splat_i64(0));
+}
 
 CIRCLET_INLINE wl element_load_i64(const void *p, int64_t n) {
     if (n == CIRCLET_LANES) return *(const wl_u *)p;

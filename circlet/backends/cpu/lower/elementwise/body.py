@@ -13,7 +13,7 @@ from circlet.cached import cached_property
 from circlet.ir import DType
 from circlet.ops.expr import Call, Expr, Number, Param, Scalar, leaves
 
-_DIVISIONS = ("div_trunc", "floor_div", "floor_mod", "pow")
+_NOT_LONG = ("pow",)
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def not_printable(scalar: Scalar) -> str | None:
 def _not_printable(expr: Expr) -> str | None:
     nodes = _nodes(expr)
     calls = [node for node in nodes if isinstance(node, Call)]
-    if any(node.function in _DIVISIONS and node.kind == "i64" for node in calls):
-        return "64-bit integers have no vector division"
+    if any(node.function in _NOT_LONG and node.kind == "i64" for node in calls):
+        return "64-bit integers have no vector power"
     if any(isinstance(node, Param) and node.kind == "i64" for node in nodes):
         return "64-bit parameters are not passed"
     if any(node.function == "div" and node.kind != "f32" for node in calls):
