@@ -24,6 +24,10 @@ class Named(Protocol):
         ...
 
 
+OPEN_SIZES = (1, 32, 64, 128, 256, 512, 2048, 16384)
+"""What is tried, in order, for sizes that neither the file nor the user states."""
+
+
 class Value(Struct):
     """An input, an output or a tensor between partitions.
 
@@ -92,6 +96,17 @@ class Value(Struct):
         return len(shape) == len(self.shape) and all(
             given == size or index in self.open
             for index, (given, size) in enumerate(zip(shape, self.shape, strict=True))
+        )
+
+    def outgrown_by(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The axes along which a shape is twice as large as one of `OPEN_SIZES`, or more.
+
+        The first axis is not among them: how many there are of what the file describes.
+        """
+        return tuple(
+            axis
+            for axis in self.open
+            if axis and self.shape[axis] in OPEN_SIZES and 2 * self.shape[axis] <= shape[axis]
         )
 
     def empty(self) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from circlet.artifact.values import TEXT_BYTES, unique_names
+from circlet.artifact.values import OPEN_SIZES, TEXT_BYTES, unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.faults import Asked, faults_of, names_of, started_compiler
 from circlet.compiler.partitioning import partitioned
@@ -38,7 +38,6 @@ from circlet.target.targets import parse_targets
 
 T = TypeVar("T")
 _DESCRIBED = 6  # bytes of text, twice over, and of copies for each byte that a variable starts as
-_OPEN_SIZES = (1, 32, 64, 128, 256, 512, 2048, 16384)
 LOGGER = logging.getLogger(__name__)
 
 
@@ -163,7 +162,7 @@ def _settled(
     Sizes that nothing states are 1, or where the network refuses that, the least of a few others.
     """
     refusal: CircletError | None = None
-    for size in _OPEN_SIZES:
+    for size in OPEN_SIZES:
         model, options = template.copy(), job.options
         graph = model.main
         graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]

@@ -12,6 +12,7 @@ from circlet.artifact.values import unique_names
 from circlet.errors import BackendError, CircletError
 from circlet.forking import renew_in_children
 from circlet.options import DEFAULT_EXECUTOR, Options
+from circlet.runtime.artifacts import ArtifactSource
 from circlet.runtime.calls import Call, Numbers
 from circlet.runtime.executor import Execution, execution_of
 from circlet.runtime.loading import Opened
@@ -45,6 +46,8 @@ class LoadedNetwork:
         opened, options: Those of now: others where a backend failed and others took over.
         idle: Calls that no thread uses.
         turn: Held while a network with state runs.
+        grown: A session that was compiled for the first large sizes of inputs that the file
+            leaves open, and where these are: numbers of inputs and axes.
         is_stateful: Whether variable tensors live on from run to run.
     """
 
@@ -65,6 +68,7 @@ class LoadedNetwork:
         self._threads = threads
         self._resizer = resizer
         self._resized: dict[_Shapes, Session] = {}
+        self.grown: tuple[frozenset[tuple[int, int]], Session] | None = None
         self._refusal: CircletError | None = None
         self._workers: Workers | None = None
         self.renew_after_fork()
@@ -81,6 +85,11 @@ class LoadedNetwork:
         self.turn: AbstractContextManager[object] = (
             allocate_lock() if self.is_stateful else nullcontext()
         )
+
+    @property
+    def has_model(self) -> bool:
+        """Whether code can be made for other sizes: artifacts hold what is compiled alone."""
+        return not isinstance(self.source, ArtifactSource)
 
     def values(self, numbers: Sequence[int]) -> tuple[Value, ...]:
         """The values at some positions of the plan."""
@@ -161,6 +170,7 @@ class LoadedNetwork:
             opened = open_source(self.source, options, self.opened.model)
             self.options = options._replace(failed=opened.failed)
             self.opened, self._resizer, self._refusal = opened, None, None
+            self.grown = None
             self._calls, self.idle, self._resized = [], [], {}  # last: calls of what is loaded now
         return True
 

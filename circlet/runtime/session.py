@@ -14,7 +14,7 @@ from circlet.artifact.values import (
     check_buffers,
     unique_names,
 )
-from circlet.errors import InputError
+from circlet.errors import CompilerMissingError, InputError
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.options import DEFAULT_BACKENDS, Options
 from circlet.runtime.arguments import (
@@ -337,6 +337,32 @@ class Session:
             return self
         known = self._network.taken(shapes)
         if known is None:
-            known = self.resized(dict(zip(unique_names(values), shapes, strict=True)))
+            known = self._made_for(shapes)
         self._network.keep(shapes, known)
         return known
+
+    def _made_for(self, shapes: tuple[tuple[int, ...], ...]) -> Session:
+        """A session for other sizes: over code that is loaded, but for the first real sizes.
+
+        What a file leaves open has size 1, or the next that it works for, until inputs come.
+        Kernels for few elements are slow for many, so the first inputs that are larger have code
+        compiled for them, which serves later ones.
+        """
+        network, values = self._network, self.inputs
+        wanted = dict(zip(unique_names(values), shapes, strict=True))
+        large = [
+            (number, axis)
+            for number, (value, shape) in enumerate(zip(values, shapes, strict=True))
+            for axis in value.outgrown_by(shape)
+        ]
+        if network.grown is not None:
+            axes, grown = network.grown
+            return grown.resized(wanted) if axes <= {*large} else self.resized(wanted)
+        if not large or not network.has_model:
+            return self.resized(wanted)
+        try:
+            grown = self._with(network.options._replace(shapes=tuple(wanted.items())))
+        except CompilerMissingError:
+            return self.resized(wanted)
+        network.grown = frozenset(large), grown
+        return grown

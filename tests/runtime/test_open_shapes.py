@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,11 @@ from circlet.errors import InputError
 from circlet.formats import dumps
 from circlet.ir import DType, Model
 from circlet.ops.build import builder
+from circlet.options import Options
+from circlet.runtime.loading import Opened
+from circlet.runtime.opening import open_source
 from circlet.runtime.session import Session
+from tests.windows import conv2d_attrs
 
 BACKENDS = pytest.mark.parametrize("backend", ["cpu", "reference"])
 
@@ -29,6 +35,36 @@ def finding() -> bytes:
     found = b.op("WHERE", [flags], name="found")
     b.output(b.op("ADD", [found, found], name="sum"))
     return bytes(dumps(Model([b.output(b.op("NEG", [twice], name="negated")).build()]), "circle"))
+
+
+def signal() -> bytes:
+    """A convolution along an axis of open size."""
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (None, 1, None, 8))
+    weights = np.random.default_rng(3).normal(0, 0.2, (16, 1, 5, 8)).astype(np.float32)
+    y = b.op("CONV_2D", [x, b.constant("w", weights), None], conv2d_attrs("SAME"), name="y")
+    return bytes(dumps(Model([b.output(y).build()]), "circle"))
+
+
+def test_the_first_large_sizes_are_compiled_for_and_serve_later_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+
+    def opened(source: Any, options: Options, *more: Any) -> Opened:
+        asked.append(options.shapes)
+        return open_source(source, options, *more)
+
+    monkeypatch.setattr("circlet.runtime.session.open_source", opened)
+    session, judge = Session(signal(), threads=1), Session(signal(), backends=("reference",))
+    asked.clear()
+    for length in (1, 64, 100, 40, 1, 64, 300):
+        x = np.random.default_rng(length).normal(0, 1, (1, 1, length, 8)).astype(np.float32)
+        (got,), (want,) = session.run([x]).values(), judge.run([x]).values()
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    of_cpu = [shapes for shapes in asked if shapes]
+    assert of_cpu[0] == (("x", (1, 1, 64, 8)),)
+    assert len(of_cpu) == 2  # one of each session
 
 
 @BACKENDS
