@@ -259,6 +259,16 @@ def test_negative_sizes_inside_of_branches_are_open() -> None:
     assert load(proto.SerializeToString()).main.ops[-1].regions[0].outputs[0].shape == (1, 2)
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect", "constant"])
+def test_padding_by_less_than_nothing_cuts(mode: str) -> None:
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    pads = np.array([1, -1, -2, 2], np.int64)
+    data = model([node("Pad", "x p", "y", mode=mode)], {"x": [4, 5]}, {"y": None}, {"p": pads})
+    (got,) = run(data, x)
+    np.testing.assert_array_equal(got, np.pad(x[:-2, 1:], ((1, 0), (0, 2)), mode))  # type: ignore[call-overload]
+    assert all(part.backend == "cpu" for part in circlet.Session(data).opened.partitions)
+
+
 def test_an_operator_that_names_more_outputs_than_it_gives_is_refused() -> None:
     b, x = builder(), np.ones((1, 2, 4, 4), np.float32)
     given = b.input("x", DType.FLOAT32, x.shape)

@@ -30,6 +30,9 @@ _TRUE, _FALSE = np.array(True), np.array(False)
 CASES = {
     "Pad": Case("Pad", [X, long(1, 0, 0, 2), np.array([3], np.float32)], constants=[1, 2]),
     "Pad by reflection": Case("Pad", [X, long(1, 0, 1, 2)], {"mode": "reflect"}, [1]),
+    "Pad that cuts": Case("Pad", [X, long(1, -1, -2, 2)], constants=[1]),
+    "Pad that only cuts": Case("Pad", [X, long(-1, 0, -1, -2)], constants=[1]),
+    "Pad by reflection that cuts": Case("Pad", [X, long(0, -1, 1, 2)], {"mode": "reflect"}, [1]),
     "ExpandDims": Case("ExpandDims", [X, np.array(1, np.int32)], constants=[1]),
     "ExpandDims behind": Case("ExpandDims", [X, np.array(-1, np.int32)], constants=[1]),
     "Range": Case("Range", [np.array(n, np.float32) for n in (1, 9, 2)]),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.table import importer
@@ -281,21 +282,30 @@ def _padded(node: Node, pads: Sequence[int], axes: Sequence[int], fill: Tensor |
     rank = node.rank(x)
     if len(pads) != 2 * len(axes):
         raise node.wrong("there are not two amounts for each axis", str(list(pads)))
-    if any(amount < 0 for amount in pads):
-        raise NotLoweredError("an amount is negative")
     table = np.zeros((rank, 2), np.int32)
     for place, axis in enumerate(node.axes(axes, rank)):
         table[axis] = pads[place], pads[place + len(axes)]
+    if mode not in ("constant", "reflect"):
+        raise NotLoweredError(f"{mode} is no mode of padding of Circle")
+    x, table = _cut(node, x, table), np.maximum(table, 0)
+    if not table.any():
+        return x
     amounts = node.const(table)
     if mode == "reflect":
         return node.op("MIRROR_PAD", [x, amounts], MirrorPadAttrs("REFLECT"))
-    if mode != "constant":
-        raise NotLoweredError(f"{mode} is no mode of padding of Circle")
-    if not table.any():
-        return x
     if fill is None:
         return node.op("PAD", [x, amounts])
     return node.op("PADV2", [x, amounts, fill])
+
+
+def _cut(node: Node, x: Tensor, table: npt.NDArray[np.int32]) -> Tensor:
+    """What is left where amounts are negative."""
+    before, behind = np.maximum(-table, 0).T
+    if not before.any() and not behind.any():
+        return x
+    whole = sum(1 << axis for axis, amount in enumerate(behind) if not amount)
+    given = [node.const(row) for row in (before, -behind, np.ones_like(before))]
+    return node.op("STRIDED_SLICE", [x, *given], StridedSliceAttrs(end_mask=whole))
 
 
 @importer("DepthToSpace")

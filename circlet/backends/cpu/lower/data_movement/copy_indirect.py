@@ -96,14 +96,16 @@ def _refuses_mirror(op: Op, target: Target) -> str | None:
 
 
 def _lower_edges(op: Op, context: Context, amounts: Sequence[tuple[int, int]], mode: _Mode) -> None:
-    """Pad every axis by its own elements, in the order of a mode of `numpy.pad`."""
+    """Pad every axis by its own elements, in the order of a mode of `numpy.pad`, or cut it."""
     source, result = operand(op, 0), op.outputs[0]
     own, target = strides_in(context, source), strides_in(context, result)
     shape = result.static_shape
     whole = bool(shape) and tuple(amounts[-1]) == (0, 0)
     axes = []
     for axis in range(len(shape) - whole):
-        taken = np.pad(np.arange(source.static_shape[axis]), amounts[axis], mode)
+        (before, behind), size = amounts[axis], source.static_shape[axis]
+        kept = np.arange(max(0, -before), size - max(0, -behind))
+        taken = np.pad(kept, (max(0, before), max(0, behind)), mode)
         axes.append(AxisOffsets(taken * own[axis], np.arange(shape[axis]) * target[axis]))
     copy_indirect(op, context, axes, shape[-1] if whole else 1)
 
@@ -129,8 +131,6 @@ def _refuses_onnx(op: Op, target: Target) -> str | None:
         return "the paddings are not constant"
     if mode not in _ONNX_MODES:
         return f"{mode} is no mode of elements of the edges"
-    if any(min(pair) < 0 for pair in amounts):
-        return "an amount is negative"
     return not_copyable(op.outputs[0]) or not_copyable(operand(op, 0))
 
 
