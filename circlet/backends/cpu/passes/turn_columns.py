@@ -61,8 +61,8 @@ def _attrs(op: Op) -> Conv2DAttrs | DepthwiseConv2DAttrs:
 
 
 def _turn(op: Op, rewriter: Rewriter) -> None:
-    parts, result = Parts(op), op.outputs[0]
-    image, gone = _row(operand(op, 0), parts, rewriter)
+    ahead, behind, result = Parts(op), Parts(op), op.outputs[0]
+    image, gone = _row(operand(op, 0), ahead, rewriter)
     attrs, filters = _attrs(op), _turned(operand(op, 1))
     row = _sized_turned(result)
     turned = replace(
@@ -71,13 +71,10 @@ def _turn(op: Op, rewriter: Rewriter) -> None:
         strides=attrs.strides[::-1],
         dilations=attrs.dilations[::-1],
     )
-    ahead = [*parts.ops]
+    _reshape(row, result, behind)
     inputs = [image, filters, *op.inputs[2:]]
-    parts.ops.clear()
-    _reshape(row, result, parts)
-    rewriter.replace(
-        [*gone, op], *ahead, replace(op, inputs=inputs, outputs=[row], attrs=turned), *parts.ops
-    )
+    made = replace(op, inputs=inputs, outputs=[row], attrs=turned)
+    rewriter.replace([*gone, op], *ahead.ops, made, *behind.ops)
 
 
 def _row(image: Tensor, parts: Parts, rewriter: Rewriter) -> tuple[Tensor, list[Op]]:
@@ -107,7 +104,8 @@ def _sized_turned(image: Tensor) -> Tensor:
 def _turned(weights: Tensor) -> Tensor:
     first, rows, columns, last = weights.static_shape
     shape = (first, columns, rows, last)
-    return replace(weights, shape=shape, data=np.asarray(weights.data).reshape(shape))
+    data = np.asarray(weights.data).reshape(shape)
+    return replace(weights, shape=shape, default_shape=None, data=data)
 
 
 def _reversed(padding: Padding) -> Padding:

@@ -22,6 +22,7 @@ def _signals(padding: str, stride: int, dilation: int) -> Cases:
     ways = ("NONE", dilation, dilation)
     x = cases.data(F32, (2, 40, 1, 5))
     weights = cases.constant(cases.values(F32, (16, 5, 1, 5), 0.3))
+    weights.default_shape = weights.static_shape
     bias = cases.constant(cases.values(F32, (16,)))
     y = cases.op("CONV_2D", [x, weights, bias], conv2d_attrs(padding, stride, stride, *ways))
     taps = cases.constant(cases.values(F32, (1, 3, 1, 16), 0.3))
