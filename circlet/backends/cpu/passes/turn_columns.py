@@ -14,6 +14,7 @@ from circlet.ops.operands import operand
 from circlet.passes import Contract, Rewriter
 
 _ROWS, _COLUMNS = 1, 2
+_FEWEST = 32  # rows of outputs: views and borders cost as much as fewer gain
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ def _is_column(op: Op) -> bool:
     plain = weights.data is not None and weights.sparsity is None and weights.dtype.bits >= 8
     taps = weights.static_shape[_ROWS : _COLUMNS + 1]
     sizes = operand(op, 0).static_shape[_COLUMNS], op.outputs[0].static_shape[_COLUMNS]
-    return plain and taps[0] > 1 and (taps[1], *sizes) == (1, 1, 1) and _pads_rows_alone(op)
+    is_long = taps[0] > 1 and op.outputs[0].static_shape[_ROWS] >= _FEWEST
+    return plain and is_long and (taps[1], *sizes) == (1, 1, 1) and _pads_rows_alone(op)
 
 
 def _pads_rows_alone(op: Op) -> bool:
