@@ -34,8 +34,6 @@ class RefusedAttrs:
 def refusing(branch: Graph, error: CircletError) -> Graph:
     """A graph of a branch's operands and results that ends the run in which it is taken."""
     results = [tensor.like() for tensor in branch.outputs]
-    for result in results:
-        result.data = None
     reason = ": ".join(filter(None, (error.what, error.why)))
     attrs = RefusedAttrs(reason, error.where)
     op = Op(REFUSED, [*branch.inputs], results, attrs, Origin.of(0, error.where or branch.name))

@@ -135,11 +135,13 @@ class _Inference:
         fitting: list[Graph] = []
         refusal: GraphError | None = None
         for region in op.regions:
+            if is_refusing(region):
+                made.append(region)
+                continue
             known = dict(self._known)
             try:
-                if not is_refusing(region):
-                    fitting.append(self._inferred(op, region, operands))
-                made.append(region if is_refusing(region) else fitting[-1])
+                made.append(self._inferred(op, region, operands))
+                fitting.append(made[-1])
             except GraphError as error:
                 self._known, refusal = known, error
                 made.append(refusing(region, error))
