@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from circlet.runtime.workers import Workers
 
 _MOST_SIZES = 16
+_NATIVE = "cpu"  # the backend whose kernels are chosen for sizes
 _MOST_HELPERS = 128  # as many as two runs take that use all the threads that they may
 _Shapes = tuple[tuple[int, ...], ...]
 
@@ -87,9 +88,10 @@ class LoadedNetwork:
         )
 
     @property
-    def has_model(self) -> bool:
+    def may_compile(self) -> bool:
         """Whether code can be made for other sizes: artifacts hold what is compiled alone."""
-        return not isinstance(self.source, ArtifactSource)
+        is_native = any(part.backend == _NATIVE for part in self.opened.partitions)
+        return is_native and not isinstance(self.source, ArtifactSource)
 
     def values(self, numbers: Sequence[int]) -> tuple[Value, ...]:
         """The values at some positions of the plan."""

@@ -358,7 +358,7 @@ class Session:
         if network.grown is not None:
             axes, grown = network.grown
             return grown.resized(wanted) if axes <= {*large} else self.resized(wanted)
-        if not large or not network.has_model:
+        if not large or not network.may_compile:
             return self.resized(wanted)
         try:
             grown = self._with(network.options._replace(shapes=tuple(wanted.items())))
