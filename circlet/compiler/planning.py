@@ -159,23 +159,27 @@ def _settled(
 ) -> tuple[Model, dict[Tensor, tuple[int, ...]]]:
     """A copy of a model with sizes that it works for, and the open dimensions of its inputs.
 
-    Sizes that nothing states are 1, or where the network refuses that, the least of a few others.
+    Sizes that nothing states are 1, or where the network refuses that, the least of a few others:
+    those that fit all branches, if there are any.
     """
     refusal: CircletError | None = None
-    for size in OPEN_SIZES:
-        model, options = template.copy(), job.options
-        graph = model.main
-        graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
-        open_sizes = {t: tuple(i for i, n in enumerate(t.shape) if n is None) for t in graph.inputs}
-        set_shapes_of(graph, options.shapes)
-        if size > 1 and not _open_to(graph, size):
-            break
-        try:
-            fix_shapes(graph, options.limits, resized=job.is_resized, ledger=ledger)
-        except (GraphError, LimitError) as error:
-            refusal = refusal or error
-        else:
-            return model, open_sizes
+    for may_refuse in (False, True) if template.has_branches else (False,):
+        for size in OPEN_SIZES:
+            model, options = template.copy(), job.options
+            graph = model.main
+            graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
+            inputs = graph.inputs
+            open_sizes = {t: tuple(i for i, n in enumerate(t.shape) if n is None) for t in inputs}
+            set_shapes_of(graph, options.shapes)
+            if size > 1 and not _open_to(graph, size):
+                break
+            how = {"resized": job.is_resized, "may_refuse": may_refuse}
+            try:
+                fix_shapes(graph, options.limits, ledger=ledger, **how)
+            except (GraphError, LimitError) as error:
+                refusal = refusal or error
+            else:
+                return model, open_sizes
     assert refusal is not None
     raise refusal
 

@@ -13,7 +13,7 @@ from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.copy import copy_of, copy_of_main
 from circlet.ir.origin import free_id
-from circlet.ir.regions import call_depth, check_unfolded, reachable
+from circlet.ir.regions import BRANCHES, call_depth, check_unfolded, reachable
 from circlet.limits import Limits, MemoryBudget
 from circlet.ops.facts import ShapeAttrs
 from circlet.ops.onnx.quantisation import DEQUANTIZE
@@ -95,6 +95,12 @@ class Template:
     def is_whole(self) -> bool:
         """Whether the hash says all that the model was read from: no files beside it."""
         return "external_files" not in self._model.extra
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether a run goes one of several ways somewhere."""
+        graphs = self._model.graphs
+        return any(op.kind in BRANCHES for graph in graphs for op in graph.ops)
 
     def copy(self) -> Model:
         """The model, to be rewritten."""

@@ -29,7 +29,12 @@ _Call = tuple[Graph, Operands, tuple[Tensor | None, ...]]
 
 
 def fix_shapes(
-    graph: Graph, limits: Limits, *, resized: bool = False, ledger: FoldLedger | None = None
+    graph: Graph,
+    limits: Limits,
+    *,
+    resized: bool = False,
+    ledger: FoldLedger | None = None,
+    may_refuse: bool = True,
 ) -> None:
     """Settle the shape of every tensor, from the inputs onwards, and verify the ops.
 
@@ -43,6 +48,7 @@ def fix_shapes(
     Args:
         resized: Whether the same graph was found sound at other sizes.
         ledger: What folding may store and do.
+        may_refuse: Whether branches that sizes do not fit become such as end a run that takes them.
 
     Raises:
         GraphError: An op breaks a rule of its record, or a rank stays unknown.
@@ -55,7 +61,7 @@ def fix_shapes(
         _check_size(tensor, tensor, limits)
     folding = FoldConstants(keeps=frozenset({DEQUANTIZE}), ledger=ledger or FoldLedger())
     settling = (folding, FuseListUpdate(), InlineBranch(), LowerOnnx(limits))
-    inference = _Inference(limits, resized, folding)
+    inference = _Inference(limits, resized, folding, may_refuse)
     for _ in range(_ROUNDS):
         changed = [inference.over(graph)] + [
             rewrite.run(part) for part in reachable(graph) for rewrite in settling
@@ -85,10 +91,14 @@ class _Inference:
         limits: Bounds on tensors, work, and copies of graphs.
         resized: Whether the network was found sound at other sizes.
         folding: Folds what is known: sizes that follow from sizes are, ahead of what asks for them.
+        may_refuse: Whether a branch may be one that operands do not fit.
     """
 
-    def __init__(self, limits: Limits, resized: bool, folding: FoldConstants) -> None:
+    def __init__(
+        self, limits: Limits, resized: bool, folding: FoldConstants, may_refuse: bool
+    ) -> None:
         self._limits, self._resized, self._folding = limits, resized, folding
+        self._may_refuse = may_refuse
         self._copied_ops = 0
         self._known: dict[_Call, Graph] = {}
         self._entered: set[Graph] = set()
@@ -129,7 +139,7 @@ class _Inference:
         """An op's branches for operands; one that these do not fit is an error if it is taken.
 
         Raises:
-            GraphError: They fit none.
+            GraphError: They fit none, or not all where none may refuse.
         """
         made: list[Graph] = []
         fitting: list[Graph] = []
@@ -143,6 +153,8 @@ class _Inference:
                 made.append(self._inferred(op, region, operands))
                 fitting.append(made[-1])
             except GraphError as error:
+                if not self._may_refuse:
+                    raise
                 self._known, refusal = known, error
                 made.append(refusing(region, error))
         if refusal and not fitting:

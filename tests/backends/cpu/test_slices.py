@@ -76,6 +76,18 @@ def test_strided_slices_equal_the_record(target: str) -> None:
 
 
 @each_target
+def test_small_steps_along_the_last_axis_equal_the_record(target: str) -> None:
+    cases = Cases()
+    for dtype in TYPES:
+        for step in (2, 3, 4, 5):
+            for columns, first, last in ((150, 0, 150), (149, step - 1, 140), (7, 1, 7)):
+                lists = [_ints(cases, row) for row in ((0, first), (3, last), (1, step))]
+                data = cases.data(dtype, (3, columns))
+                cases.op("STRIDED_SLICE", [data, *lists], StridedSliceAttrs())
+    cases.check(target, threads=2)
+
+
+@each_target
 def test_splits_and_packs_equal_the_record(target: str) -> None:
     cases = Cases()
     for dtype in TYPES:

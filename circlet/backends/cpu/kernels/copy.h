@@ -157,8 +157,21 @@ CIRCLET_INLINE int64_t copy_pattern(const char *from, int size) {
     return (int64_t)(*(const uint8_t *)from * 0x101010101010101ull);
 }
 
+/* Every `step`th element of a row. Both are constants, so that compilers load whole vectors, keep
+ * their lanes by shuffles, and never read behind the last element. */
+CIRCLET_INLINE void copy_stepped(char *to, const char *from, int64_t n, const int size,
+                                 const int step) {
+    for (int64_t i = 0; i < n; i++) copy_element(to + i * size, from + i * size * step, size);
+}
+
 CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, const char *from,
-                               int64_t columns, int64_t inner, int size) {
+                               int64_t columns, int64_t inner, int size, int step) {
+    if (step) {
+        for (int64_t c = 0; c < columns; c++)
+            copy_stepped(to + c * p->column_result, from + c * p->column_source, inner, size,
+                         step);
+        return;
+    }
     if (p->source[6] == 0 && p->result[6] == size) { /* one element along the whole axis */
         for (int64_t c = 0; c < columns; c++)
             fill_run(to + c * p->column_result,
@@ -172,10 +185,12 @@ CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, c
 }
 
 /* Operands: source, result. Any strides: transposes, strided slices. Tasks are blocks of a
- * plane, so that both the lines read and the lines written by one stay in the cache. */
+ * plane, so that both the lines read and the lines written by one stay in the cache. `step`: from
+ * element to element of inner in the source, where that is a constant and the result is dense, or
+ * 0. */
 CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end, int size,
-                                  int is_transpose) {
+                                  int is_transpose, int step) {
     (void)scratch;
     int64_t across = (p->inner + p->inner_block - 1) / p->inner_block;
     int64_t down = (p->columns + p->column_block - 1) / p->column_block;
@@ -190,7 +205,7 @@ CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *co
         to += c * p->column_result + i * p->result[6];
         struct transpose_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
         if (is_transpose) transpose_planes(&plane, size);
-        else copy_plane(p, to, from, columns, inner, size);
+        else copy_plane(p, to, from, columns, inner, size, step);
     }
 }
 

@@ -32,6 +32,7 @@ from circlet.ops.operands import QUANTISED, is_affine, zero_of
 
 _COLUMN_BLOCK = 64
 _LANES = 16
+_STEPS = (2, 3, 4)  # of elements: more leave too few of a vector to keep
 
 
 def element_bytes(tensor: Tensor) -> int:
@@ -204,5 +205,7 @@ def _elements_call(
     }
     tasks = prod(sizes) * -(-columns // column_block) * -(-count // inner_block)
     is_transpose = source[column] == result[inner] == size
-    kernel = Kernel("copy.h", "copy_elements", (size, int(is_transpose)))
+    is_stepped = result[inner] == size and source[inner] in [size * step for step in _STEPS]
+    step = source[inner] // size if is_stepped else 0
+    kernel = Kernel("copy.h", "copy_elements", (size, int(is_transpose), step))
     context.call(op, kernel, params, refs, (written,), tasks=tasks)
