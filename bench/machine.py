@@ -20,10 +20,13 @@ def facts(held: Target | None = None) -> dict[str, object]:
     Args:
         held: The instruction sets that engines were held to (`bench.held`), if to any.
     """
+    native = native_target()
+    is_held = held is not None and held != native
     return {
         "cpu": _cpu_name(),
         "cpus": len(os.sched_getaffinity(0)),
-        "isa": str(held or native_target()),
+        "isa": str(held or native),
+        **({"held": f"every engine, by CPUID faulting, on a CPU of {native}"} if is_held else {}),
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
         "governor": governor(),
         "load": round(os.getloadavg()[0], 2),
