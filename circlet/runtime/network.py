@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from circlet.runtime.workers import Workers
 
 _MOST_SIZES = 16
-_NATIVE = "cpu"  # the backend whose kernels are chosen for sizes
 _MOST_HELPERS = 128  # as many as two runs take that use all the threads that they may
 _Shapes = tuple[tuple[int, ...], ...]
 
@@ -89,9 +88,16 @@ class LoadedNetwork:
 
     @property
     def may_compile(self) -> bool:
-        """Whether code can be made for other sizes: artifacts hold what is compiled alone."""
-        is_native = any(part.backend == _NATIVE for part in self.opened.partitions)
-        return is_native and not isinstance(self.source, ArtifactSource)
+        """Whether code can be made for other sizes: artifacts hold what is compiled alone.
+
+        Raises:
+            CompilerMissingError: A backend compiles, and its compiler is not there.
+        """
+        if isinstance(self.source, ArtifactSource):
+            return False
+        from circlet.backends.registry import find_backend
+
+        return any(find_backend(part.backend).toolchain() for part in self.opened.partitions)
 
     def values(self, numbers: Sequence[int]) -> tuple[Value, ...]:
         """The values at some positions of the plan."""

@@ -358,9 +358,9 @@ class Session:
         if network.grown is not None:
             axes, grown = network.grown
             return grown.resized(wanted) if axes <= {*large} else self.resized(wanted)
-        if not large or not network.may_compile:
-            return self.resized(wanted)
         try:
+            if not large or not network.may_compile:
+                return self.resized(wanted)
             grown = self._with(network.options._replace(shapes=tuple(wanted.items())))
         except CompilerMissingError:
             return self.resized(wanted)

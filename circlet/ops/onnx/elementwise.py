@@ -99,7 +99,7 @@ def _divided(x: Array, y: Array) -> Array:
 
 
 def _quotient_scalar(op: Op) -> Scalar:
-    """Of signed integers up to 64 bits; 0 where the divisor is 0, which no run looks for."""
+    """Of integers, unsigned ones up to 16 bits; 0 where the divisor is 0: no run looks for it."""
     if operand(op, 0).dtype not in _WHOLE:
         raise GraphError("such elements have no expression", where=op.name)
     kind = kind_of(op)

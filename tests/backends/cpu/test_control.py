@@ -7,13 +7,17 @@ import pytest
 
 from circlet.backends.base import CompileJob
 from circlet.backends.cpu.partition_compiler import CpuCompiler
+from circlet.errors import InputError
 from circlet.ir import DType, Graph, Quantization, Tensor
 from circlet.ir.builder import Builder
+from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.build import builder
 from circlet.options import Options
 from circlet.placement.interface import Reason
+from circlet.plan.shapes import fix_shapes
 from circlet.target.targets import native_target
-from tests.backends.cpu.harness import check_native
+from tests.backends.cpu.harness import check_native, run_native
+from tests.branches import choice
 from tests.windows import conv2d_attrs
 
 TARGETS = ("native", "generic")
@@ -129,3 +133,13 @@ def test_a_loop_whose_shapes_change_is_refused_with_the_reason() -> None:
     answer = CpuCompiler(CompileJob(Options(), (native_target(),))).supports(graph.ops[0])
     assert isinstance(answer, Reason)
     assert "shape" in answer.text
+
+
+def test_a_branch_that_sizes_do_not_fit_ends_the_run_that_takes_it() -> None:
+    graph, x = choice(3, 5).main, np.ones(3, np.float32)
+    graph.inputs[1].shape = (3,)
+    fix_shapes(graph, DEFAULT_LIMITS)
+    (got,) = run_native(graph, [np.array(True), x])
+    np.testing.assert_array_equal(got, [1, 2, 3])
+    with pytest.raises(InputError, match="an operand holds"):
+        run_native(graph, [np.array(False), x])

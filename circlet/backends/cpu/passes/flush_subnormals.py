@@ -22,9 +22,9 @@ _NORMAL = np.finfo(np.float32).tiny
 class FlushSubnormals:
     """Set subnormal float32 weights to zero beside weights that are not.
 
-    Training with weight decay leaves them in filters that do nothing. LiteRT and OpenVINO have the
-    processor take all such numbers for zero. Below 1e-8 of the largest weight of their tensor,
-    these are lost in the rounding of sums; tensors of tiny weights alone are left as they are.
+    Training with weight decay leaves them in filters that do nothing. XNNPACK in LiteRT and
+    OpenVINO have the processor take all such numbers for zero. Below 1e-8 of the largest weight of
+    their tensor, these are lost in the rounding of sums; tensors of tiny weights alone stay.
     """
 
     name = "flush-subnormals"
