@@ -1,11 +1,11 @@
 """Every operator alone beside the peers, the losses that cost most first.
 
 Operators come from networks, each distinct one once, with the share of their network's work that
-hangs on it, and from a grid of sizes that exporters make. Each is a network of its own, which all
-engines run in turn in processes of their own, as `python -m bench` does. A ratio is the best peer's
-time over Circlet's; `cost` is what would be gained, in per cent of a network's work added over all
-networks, if the operator were as fast as the best peer. `least` is the ratio of the shortest
-rounds, which a loaded machine disturbs less than medians.
+hangs on it, and from grids of sizes that exporters make, in .tflite and in .onnx files. Each is a
+network of its own, which all engines run in turn in processes of their own, as `python -m bench`
+does. A ratio is the best peer's time over Circlet's; `cost` is what would be gained, in per cent of
+a network's work added over all networks, if the operator were as fast as the best peer. `least` is
+the ratio of the shortest rounds, which a loaded machine disturbs less than medians.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from statistics import median
 
 from bench import machine
 from bench.arguments import add_networks, add_rounds, add_target, parser
 from bench.measure import CORPUS, chosen, private_cache
+from bench.onnx_grid import onnx_grid
 from bench.ops_cases import Case, cases_of
 from bench.ops_grid import grid
 from bench.ratios import mean_ratio
@@ -28,7 +30,10 @@ from circlet.comparison.networks import described
 from circlet.comparison.ratios import Interval, best_peer, ratio_of
 
 BAR = 0.8
-_PEERS = ("litert", "litert_cached", "openvino")
+_PEERS = {
+    ".tflite": ("litert", "litert_cached", "openvino"),
+    ".onnx": ("onnxruntime", "openvino"),
+}
 _SMALL_US = 2.0  # shorter calls compare how engines are called
 
 
@@ -78,6 +83,7 @@ def main(arguments: Sequence[str]) -> None:
     known.add_argument("--most", type=int, default=100, help="of networks' operators")
     known.add_argument("--least-work", type=int, default=200_000, help="elementary operations")
     known.add_argument("--no-grid", action="store_true", help="operators of networks alone")
+    known.add_argument("--only", default="*", help="a pattern of the cases' names")
     known.add_argument("--list", action="store_true", help="only say what would be measured")
     known.add_argument("--threads", type=int, default=1, help="of a run")
     add_rounds(known, 7)
@@ -86,12 +92,13 @@ def main(arguments: Sequence[str]) -> None:
     options = known.parse_args(arguments)
     paths = chosen(options.paths or sorted(CORPUS.glob("*.tflite")), options.models)
     found = cases_of(paths, options.least_work)[: options.most]
-    found += [] if options.no_grid else list(grid())
+    found += [] if options.no_grid else [*grid(), *onnx_grid()]
     kinds = {kind for kind in options.kinds.split(",") if kind}
     if kinds:
         found = [case for case in found if case.kind in kinds]
+    found = [case for case in found if fnmatch(case.name, options.only)]
     if not found:
-        known.error(f"there is no operator of {options.kinds or options.models}")
+        known.error(f"there is no operator of {options.kinds or options.models} {options.only}")
     if options.list:
         for case in found:
             print(f"{100 * case.share:7.1f} % in {case.networks:2}  {case.name}")
@@ -113,10 +120,10 @@ def measured(cases: Sequence[Case], threads: int, rounds: int, target: str) -> I
     for case in cases:
         with tempfile.TemporaryDirectory(prefix="bench-ops-") as name:
             folder = Path(name)
-            path = folder / "operator.tflite"
+            path = folder / f"operator{case.suffix}"
             path.write_bytes(case.content)
             network = described(path)
-            engines = (*_PEERS, "circlet")
+            engines = (*_PEERS[case.suffix], "circlet")
             done = compare(network, threads, rounds, engines=engines, cache=folder, target=target)
         yield _row(case, done.rounds, done.refused)
 

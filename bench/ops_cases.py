@@ -20,10 +20,11 @@ class Case:
     Attributes:
         name: Where it is from, its kind and its sizes.
         kind: The kind of the operator, or the family of the chain.
-        content: A .tflite file.
+        content: A file.
         share: The part of a network's elementary operations that such operators make, added over
             the networks that have some: what a loss here weighs. 0 for cases of the grid.
         networks: How many networks have one.
+        suffix: Of the file's format.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Case:
     content: bytes
     share: float = 0.0
     networks: int = 0
+    suffix: str = ".tflite"
 
 
 def cases_of(paths: Iterable[Path], least_work: int) -> list[Case]:

@@ -241,8 +241,12 @@ def to_c(
     """
     if not isinstance(expr, Call):
         return names(expr)  # type: ignore[arg-type]
-    arguments = [to_c(arg, names, table) for arg in expr.args]
-    template = (table or {}).get(expr.function, FUNCTIONS[expr.function].c)
+    return call_to_c(expr, [to_c(arg, names, table) for arg in expr.args], table or {})
+
+
+def call_to_c(expr: Call, arguments: Sequence[str], table: Mapping[str, str]) -> str:
+    """C code of a call whose arguments are written already; `table` as `to_c` has it."""
+    template = table.get(expr.function, FUNCTIONS[expr.function].c)
     return template.format(*arguments, kind=expr.args[-1].kind)
 
 

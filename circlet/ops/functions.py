@@ -145,6 +145,7 @@ FUNCTIONS: dict[str, Function] = {
     "erf": _named("erf", 1, _erf),
     "sqrt": _named("sqrt", 1, np.sqrt),
     "divided": _named("divided", 3, lambda x, inverse, by: x / by),
+    "inverse": _named("inverse", 1, lambda by: np.float32(1) / by),
     "rsqrt": _named("rsqrt", 1, lambda x: np.float32(1) / np.sqrt(x)),
     "floor": _named("floor", 1, np.floor),
     "ceil": _named("ceil", 1, np.ceil),

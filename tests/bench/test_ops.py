@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as bench
+from bench.onnx_grid import onnx_grid
 from bench.ops import Row, summary
 from bench.ops_cases import cases_of
 from bench.ops_grid import grid
@@ -54,6 +55,19 @@ def test_every_case_of_the_grid_opens_natively() -> None:
             pytest.fail(f"{case.name}: {error}")
         names.add(case.name)
     assert len(names) > 100
+
+
+@pytest.mark.slow
+def test_every_case_of_the_onnx_grid_opens() -> None:
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    names = []
+    for case in onnx_grid():
+        try:
+            Session(case.content, level="O0")
+        except CircletError as error:
+            pytest.fail(f"{case.name}: {error}")
+        names.append(case.name)
+    assert len(names) == len(set(names)) > 100
 
 
 def test_the_costliest_losses_come_first() -> None:

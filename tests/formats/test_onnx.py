@@ -317,3 +317,16 @@ def test_damage_ends_in_a_coded_error(seed: int) -> None:
             circlet.load(b"\x08" + damaged.tobytes()[1:])
         except CircletError as error:
             assert error.code.startswith("E-")
+
+
+def test_operators_that_the_standard_writes_as_functions_take_constants() -> None:
+    x = np.random.default_rng(3).standard_normal((2, 4, 3, 5)).astype(np.float32)
+    factor, offset = np.arange(1, 5, dtype=np.float32), np.arange(4, dtype=np.float32)
+    layer = node("GroupNormalization", "x factor offset", "y", num_groups=2)
+    constants = {"factor": factor, "offset": offset}
+    (got,) = run(model([layer], {"x": x.shape}, {"y": x.shape}, constants), x)
+    groups = x.reshape(2, 2, -1)
+    spread = np.sqrt(groups.var(-1, keepdims=True) + 1e-5)
+    normal = ((groups - groups.mean(-1, keepdims=True)) / spread).reshape(x.shape)
+    wanted = normal * factor[:, None, None] + offset[:, None, None]
+    np.testing.assert_allclose(got, wanted, atol=1e-5)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.formats.microsoft import Array, Case, check_together
+from circlet import Session
+from tests.formats.microsoft import Array, Case, check_together, model
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
 RUNTIME = "onnxruntime is not installed"
@@ -58,3 +59,26 @@ def test_elements_over_their_norm_are_native() -> None:
     x, kind = some(3, 5, 18), "LpNormalization"
     x[1] = 0
     held_natively(of(kind, x, p=2), of(kind, x, p=1), of(kind, x, p=2, axis=1), of(kind, x, axis=0))
+
+
+def test_mish_is_native_and_exact_at_both_ends() -> None:
+    ends = np.array([0, -0.0, 19.9, 20.1, 88, -88, -30, 3e38, -3e38], np.float32)
+    cases = [of("Mish", some(3, 33)), of("Mish", ends)]
+    session = Session(model(cases, 18), backends=("cpu",), strict=True)
+    got = session.run({f"n{at}_i0": case.inputs[0] for at, case in enumerate(cases)})
+    for case, y in zip(cases, got.values(), strict=True):
+        x = np.asarray(case.inputs[0], np.float64)
+        wanted = x * np.tanh(np.log1p(np.exp(-np.abs(x))) + np.maximum(x, 0))
+        np.testing.assert_allclose(y, wanted, rtol=1e-6, atol=1e-30)
+
+
+def test_triangles_are_native() -> None:
+    pytest.importorskip("onnxruntime", reason=RUNTIME)
+    x, whole = some(2, 5, 7), np.arange(12).reshape(3, 4)
+    held_natively(
+        of("Trilu", x),
+        of("Trilu", x, np.array(-2), upper=1),
+        of("Trilu", x, np.array(1), upper=0),
+        of("Trilu", whole, upper=0),
+        of("Trilu", whole > 3),
+    )

@@ -116,3 +116,14 @@ def test_a_transposed_volume_adds_the_filters_of_its_elements() -> None:
     for backends in (["reference"], ["cpu"]):
         (made,) = ours(model([case]), case.feeds(), backends)
         assert made.reshape(-1).tolist() == [2, 20, 205, 50, 500]
+
+
+def test_poolings_of_powers_are_native() -> None:
+    pytest.importorskip("onnxruntime", reason=RUNTIME)
+    image, pair = some(1, 3, 7, 8), {"kernel_shape": [2, 3], "strides": [2, 1]}
+    cases = [
+        *(of("LpPool", image, **pair, pads=[0, 1, 1, 0], p=p) for p in (1, 2, 3)),
+        of("LpPool", some(2, 4, 9), kernel_shape=[3], auto_pad="VALID"),
+        *(of("GlobalLpPool", image, p=p) for p in (1, 2, 3)),
+    ]
+    assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}

@@ -16,6 +16,7 @@ _PAIR_LOAD, _PAIR_STEP = 0.2, 0.6  # where two instructions and more make a sum 
 _PAIR_FAR_LOAD = 0.6  # of weights from the second-level cache
 _PAIR_TEMPORARIES, _PAIR_SPILL = 6, 0.2
 _WINDOW_TILE = 8.0  # what a tile of a float depthwise convolution takes besides its products
+_WINDOW_LATENCY = 4.0  # of its multiply-adds, in products of a core with one port for them
 _NEAR_BYTES, _FAR_BYTES = 16.0, 4.0  # of weights a cycle, from the second-level cache and beyond
 _FIRST_LEVEL_BYTES = 32 << 10
 _SECOND_LEVEL_BYTES = 768 << 10  # of weights that the second-level cache keeps
@@ -55,8 +56,11 @@ def paired_tile(pixels: int, vectors: int, registers: int, is_near: bool) -> flo
 
 
 def window(pixels: int, taps: int) -> float:
-    """Cycles of a tile of a float depthwise convolution, per vector of channels."""
-    return taps * pixels + _WINDOW_TILE
+    """Cycles of a tile of a float depthwise convolution, per vector of channels.
+
+    The sums of few pixels wait for each other: each is one chain of multiply-adds.
+    """
+    return taps * max(pixels, _WINDOW_LATENCY) + _WINDOW_TILE
 
 
 def are_nearest(count_bytes: float) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from circlet.errors import FormatError, GraphError, InputError, LimitError, UnsupportedOpsError
 from circlet.formats.onnx.checked import (
     DEFAULT_DOMAINS,
+    all_graphs,
     all_nodes,
     check_names,
     check_nodes,
@@ -127,6 +128,7 @@ def _inlined(proto: Any) -> Any:
     unfolded = {key for key in used & kept - own if key[1] in _UNFOLDED}
     if not own and not unfolded and not any(_has_body(*key) for key in used - kept):
         return proto
+    _state_types_of_constants(proto)
     why = ""
     for left in (kept - own - unfolded, kept - own):
         try:
@@ -136,6 +138,19 @@ def _inlined(proto: Any) -> Any:
         except (RuntimeError, ValueError) as error:  # it cannot unfold all forms of some
             why = str(error)
     raise FormatError("the functions of the model do not fit", why=why)
+
+
+def _state_types_of_constants(proto: Any) -> None:
+    """Add the types of initialisers, which the inliner looks for among those of values alone."""
+    from onnx.helper import make_tensor_value_info
+
+    for graph in all_graphs(proto.graph):
+        stated = {value.name for value in (*graph.input, *graph.value_info)}
+        graph.value_info.extend(
+            make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            for tensor in graph.initializer
+            if tensor.name not in stated
+        )
 
 
 def _known() -> set[tuple[str, str]]:

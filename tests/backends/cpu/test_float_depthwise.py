@@ -57,6 +57,8 @@ CASES = {
     "dilated_far": ((1, 12, 11, 64), THREE, 1, _attrs(dilation=6)),
     "row_window": ((1, 6, 20, 18), (1, 9), 1, _attrs()),
     "wide_stride": ((1, 13, 13, 16), THREE, 1, _attrs(stride=4)),
+    "seven": ((1, 14, 14, 40), (7, 7), 1, _attrs()),
+    "seven_of_ten": ((1, 5, 10, 24), (7, 7), 1, _attrs(fused="RELU6")),
     "whole_image": ((1, 7, 7, 50), (7, 7), 1, _attrs("VALID")),
     "huge_window": ((1, 18, 19, 17), (17, 18), 1, _attrs("VALID")),
     "one_pixel": ((1, 1, 1, 20), THREE, 1, _attrs()),

@@ -7,10 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.lower.elementwise.affine import affine_params
 from circlet.backends.cpu.passes import native_pipeline
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
-from tests.backends.cpu.cases import Cases, each_target
+from circlet.ops.onnx.record import OnnxAttrs
+from circlet.ops.quotient import DivAttrs
+from tests.backends.cpu.cases import Cases, each_target, each_width, each_width_of
 from tests.backends.cpu.harness import run_native, runnable
 
 
@@ -148,3 +151,59 @@ def test_a_fused_op_descends_from_all_its_parts() -> None:
     graph = cases.graph()
     (op,) = fused(graph).ops
     assert op.origin.name == "+".join(part.origin.name for part in graph.ops)
+
+
+EVERY_PAIR = np.broadcast_arrays(np.arange(256)[:, None], np.arange(256)[None, :])
+SUMS = {
+    "plain": (DType.UINT8, "ADD", "NONE", (0.031, 0.027, 0.05), (128, 120, 131)),
+    "clamped": (DType.INT8, "ADD", "RELU", (0.02, 0.05, 0.04), (3, -7, -20)),
+    "difference": (DType.UINT8, "SUB", "NONE", (0.031, 0.027, 0.05), (128, 120, 131)),
+    "ties": (DType.INT8, "ADD", "NONE", (0.5, 0.5, 1.0), (0, 0, 0)),
+}
+
+
+def _onnx_sum(cases: Cases, name: str) -> None:
+    """DequantizeLinear twice, a sum over all pairs of bytes, and QuantizeLinear."""
+    dtype, kind, activation, steps, zeros = SUMS[name]
+    factors = [cases.constant(np.float32(step)) for step in steps]
+    places = [cases.constant(np.array([zero], dtype.numpy)) for zero in zeros]
+    make, code = cases.builder.op, "onnx.DequantizeLinear"
+    real = []
+    for number, pair in enumerate(EVERY_PAIR):
+        stored = cases.given(pair.astype(np.uint8).view(dtype.numpy))
+        given = [stored, factors[number], places[number]]
+        real.append(make("CUSTOM", given, OnnxAttrs(), dtype=DType.FLOAT32, custom_code=code))
+    total = make(kind, real, (AddAttrs if kind == "ADD" else SubAttrs)(activation))
+    given, code = [total, factors[2], places[2]], "onnx.QuantizeLinear"
+    cases.op("CUSTOM", given, OnnxAttrs(), dtype=dtype, custom_code=code)
+
+
+@each_width_of("name", SUMS, ["plain"])
+def test_sums_of_bytes_between_floats_equal_their_parts_for_every_pair(
+    name: str, target: str
+) -> None:
+    cases = Cases()
+    _onnx_sum(cases, name)
+    check_same(cases, target, ["FUSED_ELEMENTWISE"])
+
+
+@pytest.mark.parametrize(
+    ("name", "is_affine"), [("plain", True), ("clamped", True), ("ties", False)]
+)
+def test_which_sums_between_floats_are_affine(name: str, is_affine: bool) -> None:
+    cases = Cases()
+    _onnx_sum(cases, name)
+    (whole,) = fused(cases.graph()).ops
+    assert (affine_params(whole) is not None) == is_affine
+
+
+@each_width
+def test_rows_divided_by_one_number_are_rounded_as_divisions(target: str) -> None:
+    cases = Cases()
+    rows = cases.values(DType.FLOAT32, (9, 333))
+    rows[:, :5] = [0.0, -0.0, np.inf, -np.inf, np.nan]
+    by = np.array([3, -0.1, 1e-39, 2e38, 0, -0.0, np.inf, np.nan, 7e-31], np.float32)
+    for divisor in (cases.given(by[:, None]), *(cases.constant(value) for value in by)):
+        cases.op("DIV", [cases.given(rows), divisor], DivAttrs())
+    with np.errstate(all="ignore"):
+        cases.check(target, tolerance=0)

@@ -21,9 +21,6 @@ struct elementwise_params {
     float floats[16];      /* the expression's parameters */
 };
 
-/* Loads operands at element i, computes, and stores n results. */
-typedef void (*elementwise_body)(const elementwise_values *v, char *const *at, int64_t i,
-                                 int64_t n);
 /* Does elements begin to end of one inner run. */
 typedef void (*elementwise_row)(const elementwise_values *v, char *const *at, int64_t begin,
                                 int64_t end);
@@ -56,20 +53,13 @@ CIRCLET_INLINE vi v_nearest_ratio(vf x, vf scale, vf low, vf high) {
     return v_to_i32(y + v_copysign(v_splat(0.49999997f), y));
 }
 
-/* The tail is a masked run of the same code: an element's result does not depend on its
- * position. */
-CIRCLET_INLINE void elementwise_run(const elementwise_values *v, char *const *at, int64_t begin,
-                                    int64_t end, elementwise_body body) {
-    int64_t i = begin;
-    for (; i + CIRCLET_LANES <= end; i += CIRCLET_LANES) body(v, at, i, CIRCLET_LANES);
-    if (i < end) body(v, at, i, end - i);
-}
-
-#define ELEMENTWISE_ROW(name, body)                                                          \
-    CIRCLET_INLINE void name(const elementwise_values *v, char *const *at, int64_t begin,    \
-                             int64_t end) {                                                  \
-        elementwise_run(v, at, begin, end, body);                                            \
-    }
+/* Elements begin to end by a body, which is given what stays the same all along. The tail is a
+ * masked run of the same code: an element's result does not depend on its position. */
+#define ELEMENTWISE_LOOP(body, ...)                                                          \
+    int64_t i = begin;                                                                       \
+    for (; i + CIRCLET_LANES <= end; i += CIRCLET_LANES)                                     \
+        body(v, at, i, CIRCLET_LANES __VA_ARGS__);                                           \
+    if (i < end) body(v, at, i, end - i __VA_ARGS__);
 
 /* Operands: the inputs, then the outputs of `compute`. */
 CIRCLET_INLINE void elementwise(const struct elementwise_params *p, void *const *x, void *scratch,

@@ -136,19 +136,6 @@ CIRCLET_INLINE vf v_select(vi mask, vf a, vf b) {
     return (vf)v_select_i32(mask, (vi)a, (vi)b);
 }
 
-/* x / by for a constant, correctly rounded; `inverse` is 1 / by, rounded to nearest. One step of
- * Markstein's method: the remainder of the near quotient is exact in FMA, and times the inverse it
- * corrects the last bit. Where that is NaN (infinite quotients) the near quotient stands. */
-CIRCLET_INLINE vf v_divided(vf x, vf inverse, vf by) {
-#if CIRCLET_HAS_FMA
-    vf near = x * inverse, quotient = v_fma(v_fma(-near, by, x), inverse, near);
-    return v_select((vi)(quotient == quotient), quotient, near);
-#else
-    (void)inverse;
-    return x / by;
-#endif
-}
-
 /* a < b ? a : b and a > b ? a : b: the second operand where either is NaN. */
 CIRCLET_INLINE vf v_min(vf a, vf b) { return v_select((vi)(a < b), a, b); }
 CIRCLET_INLINE vf v_max(vf a, vf b) { return v_select((vi)(a > b), a, b); }

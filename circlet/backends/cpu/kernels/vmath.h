@@ -42,6 +42,25 @@ CIRCLET_INLINE int v_all(vi mask) {
 #endif
 }
 
+/* 1 / by, or NaN where it or its error is no normal number. */
+CIRCLET_INLINE vf v_inverse(vf by) {
+    vi is_normal = (vi)(v_abs(by) > v_splat(0x1p-100f)) & (vi)(v_abs(by) < v_splat(0x1p100f));
+    return v_select(is_normal, v_splat(1.0f) / by, v_splat(__builtin_nanf("")));
+}
+
+/* x / by, correctly rounded where x is no tiny number; `inverse` is 1 / by, rounded to nearest, or
+ * NaN. One step of Markstein's method: the remainder of the near quotient is exact in FMA, and times
+ * the inverse it corrects the last bit. Where that is NaN the quotient is divided. */
+CIRCLET_INLINE vf v_divided(vf x, vf inverse, vf by) {
+#if CIRCLET_HAS_FMA
+    vf near = x * inverse, quotient = v_fma(v_fma(-near, by, x), inverse, near);
+    if (CIRCLET_LIKELY(v_all((vi)(quotient == quotient)))) return quotient;
+#else
+    (void)inverse;
+#endif
+    return x / by;
+}
+
 #define V_WHOLE_SHIFT 12582912.0f /* 1.5 * 2^23: adding it rounds to an integer */
 
 #if CIRCLET_VBYTES == 64

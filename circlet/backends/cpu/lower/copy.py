@@ -32,6 +32,7 @@ from circlet.ops.operands import QUANTISED, is_affine, zero_of
 
 _COLUMN_BLOCK = 64
 _LANES = 16
+_SHORT_RUN = 8  # of rows
 _STEPS = (2, 3, 4)  # of elements: more leave too few of a vector to keep
 
 
@@ -141,10 +142,23 @@ def _inner_is_contiguous(loops: Loops) -> bool:
     return all(row[-1] == 1 for row in loops.strides)
 
 
+def _long_axis_last(loops: Loops) -> Loops:
+    """Loops whose last one over rows is long: the kernel finds its place anew where that ends."""
+    outer = len(loops.sizes) - 1
+    long = [axis for axis in range(outer) if loops.sizes[axis] >= _SHORT_RUN]
+    if not long or loops.sizes[outer - 1] >= _SHORT_RUN:
+        return loops
+    order = [axis for axis in range(outer + 1) if axis != long[-1]]
+    order.insert(outer - 1, long[-1])
+    sizes, *strides = (tuple(row[axis] for axis in order) for row in (loops.sizes, *loops.strides))
+    return Loops(sizes, tuple(strides))
+
+
 def _rows_call(
     op: Op, context: Context, refs: tuple[Ref, Ref], loops: Loops, size: int, written: Tensor
 ) -> None:
     """Rows of contiguous bytes."""
+    loops = _long_axis_last(loops)
     sizes = (*loops.sizes[:-1], loops.sizes[-1] * size)
     params, tasks = row_fields(sizes, 1)
     params["source"], params["result"] = (stride_fields((*row[:-1], 1)) for row in loops.strides)

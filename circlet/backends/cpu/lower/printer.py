@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.backends.cpu.elementwise_limits import MOST_FLOATS, MOST_INTS
 from circlet.ir import DType
-from circlet.ops.expr import Call, Const, Expr, Number, Param, Scalar, Var, leaves, to_c
+from circlet.ops.expr import Call, Const, Expr, Number, Param, Scalar, Var, call_to_c, leaves
 
 ELEMENT_TYPES = {
     DType.FLOAT32: "ELEMENT_F32",
@@ -40,10 +40,12 @@ class Printer:
     Attributes:
         values: The parameters' values so far.
         kinds: What each value is computed in.
+        singles: Values that are the same in all lanes, all along an inner loop.
     """
 
     values: dict[str, list[Number]] = field(default_factory=lambda: {"i32": [], "f32": []})
     kinds: dict[int, str] = field(default_factory=dict)
+    singles: set[int] = field(default_factory=set)
 
     def params(self) -> dict[str, list[Number]]:
         """The parameter arrays, filled up with zeros."""
@@ -58,22 +60,37 @@ class Printer:
         return f"{VECTORS[kind]} x{number} = {text};"
 
     def computed(self, number: int, scalar: Scalar, operands: Sequence[int]) -> str:
-        """The C statement of an expression over values given by number."""
-        params = self._param_texts(scalar)
+        """The C statements of an expression over values given by number.
 
-        def leaf(node: Var | Param | Const) -> str:
+        What stands in it more than once is computed once.
+        """
+        params = self._param_texts(scalar)
+        names: dict[Expr, str] = {}
+
+        def text(node: Expr) -> str:
+            if node in names:
+                return names[node]
             if isinstance(node, Var):
                 return self.variable(operands[node.index], node.kind)
             if isinstance(node, Param):
                 return params[node]
-            return _literal(node.value, node.kind)
+            if isinstance(node, Const):
+                return _literal(node.value, node.kind)
+            assert isinstance(node, Call)
+            return call_to_c(node, [text(arg) for arg in node.args], _SPELLINGS)
 
-        expr = _without_divisions(scalar.expr)
-        return self.defined(number, expr.kind, to_c(expr, leaf, _SPELLINGS))
+        is_single = [operand in self.singles for operand in operands]
+        expr = _without_divisions(scalar.expr, is_single)
+        statements = []
+        for place, node in enumerate(_shared(expr)):
+            statements.append(f"{VECTORS[node.kind]} x{number}_{place} = {text(node)};")
+            names[node] = f"x{number}_{place}"
+        return " ".join([*statements, self.defined(number, expr.kind, text(expr))])
 
     def loaded(self, number: int, at: str, dtype: DType, *, is_single: bool = False) -> str:
         """The C statement that loads a value; `is_single` where one element serves all lanes."""
         kind = LOADED_KINDS.get(dtype, "i32")
+        self.singles |= {number} if is_single else set()
         address = at if is_single else f"{at} + i * {dtype.bits // 8}"
         if kind == "i64":
             text = f"v_splat_i64(*(const int64_t *){at})" if is_single else ""
@@ -113,18 +130,42 @@ class Printer:
         return texts
 
 
-def _without_divisions(expr: Expr) -> Expr:
-    """The expression with float divisions by constants as products, rounded as the divisions."""
+def _without_divisions(expr: Expr, is_single: Sequence[bool]) -> Expr:
+    """The expression with float divisions by what stays the same as products, rounded alike.
+
+    Args:
+        is_single: Whether the operand of each `Var` is the same all along an inner loop.
+    """
     if not isinstance(expr, Call):
         return expr
-    args = tuple(_without_divisions(arg) for arg in expr.args)
+    args = tuple(_without_divisions(arg, is_single) for arg in expr.args)
     divisor = args[-1]
-    if expr.function == "div" and isinstance(divisor, Const) and divisor.kind == "f32":
+    if expr.function != "div" or divisor.kind != "f32":
+        return Call(expr.function, args)
+    if isinstance(divisor, Const):
         inverse = Const(1.0 / divisor.value)
         if frexp(divisor.value)[0] in (0.5, -0.5):
             return Call("mul", (args[0], inverse))
         return Call("divided", (args[0], inverse, divisor))
+    if isinstance(divisor, Var) and is_single[divisor.index] and args[0] != Const(1.0):
+        return Call("divided", (args[0], Call("inverse", (divisor,)), divisor))
     return Call(expr.function, args)
+
+
+def _shared(expr: Expr) -> list[Call]:
+    """Calls that stand in a tree more than once, those within others first."""
+    counts: dict[Call, int] = {}
+
+    def count(node: Expr) -> None:
+        if not isinstance(node, Call):
+            return
+        if node not in counts:
+            for arg in node.args:
+                count(arg)
+        counts[node] = counts.get(node, 0) + 1
+
+    count(expr)
+    return [node for node, times in counts.items() if times > 1]
 
 
 def _literal(value: Number, kind: str) -> str:

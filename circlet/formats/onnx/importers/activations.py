@@ -10,6 +10,8 @@ from circlet.ir import DType, Tensor
 from circlet.ops.activation import LeakyReluAttrs
 from circlet.ops.smooth import GeluAttrs
 
+_MISH_IS_X = 20.0
+
 
 def _floats(node: Node) -> Tensor:
     """Input 0, which must be FLOAT32."""
@@ -103,7 +105,14 @@ def _swish(node: Node) -> Tensor:
 
 @importer("Mish")
 def _mish(node: Node) -> Tensor:
-    return node.op("MUL", [node[0], node.op("TANH", [_softplus(node)])])
+    """x * tanh(log(1 + e)) with e = exp(x): x * n / (n + 2) with n = e * (e + 2).
+
+    That is x, rounded, from 20 on, beyond which e is not followed.
+    """
+    x = _floats(node)
+    power = node.op("EXP", [node.op("MINIMUM", [x, node.const(np.float32(_MISH_IS_X))])])
+    n = node.op("MUL", [power, _plus(node, power, 2)])
+    return node.op("MUL", [x, node.op("DIV", [n, _plus(node, n, 2)])])
 
 
 @importer("ThresholdedRelu")

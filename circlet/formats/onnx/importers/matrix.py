@@ -1,10 +1,12 @@
-"""Matrix products."""
+"""Matrices: products, and triangles."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from circlet.formats.onnx.importers.quantisation import MICROSOFT
 from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.formats.onnx.standard import chosen, compared, counting, resized, size_of, widened
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.batch_matmul import BatchMatMulAttrs
@@ -76,3 +78,20 @@ def _bias(node: Node, b: Tensor, c: Tensor | None, beta: float) -> Tensor | None
     if c.elements != columns or c.shape[-1:] != (columns,):
         return None
     return node.reshape(c, [-1]) if len(c.shape) != 1 else c
+
+
+@importer("Trilu")
+@importer("Trilu", domain=MICROSOFT)
+def _trilu(node: Node) -> Tensor:
+    """The elements on one side of a diagonal, others zero."""
+    x, offset = node[0], node.optional(1)
+    if node.rank(x) < 2:
+        raise node.wrong("a triangle is taken of less than two axes")
+    rows, columns = (counting(node, size_of(node, x, axis)) for axis in (-2, -1))
+    place = node.op("SUB", [columns, widened(node, rows, 1)])
+    start = node.const(0, np.int32)
+    if offset is not None:
+        start = resized(node, node.cast(offset, DType.INT32), [])
+    side = "GREATER_EQUAL" if node.whole("upper", 1) else "LESS_EQUAL"
+    zero = node.const(0, x.dtype.numpy)
+    return chosen(node, compared(node, side, place, start), x, zero)

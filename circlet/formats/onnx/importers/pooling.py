@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from circlet.ops.pool import Pool2DAttrs
 from circlet.ops.reduce import ReducerAttrs
 
 _FLOAT = 1  # its number in ONNX
+_WINDOWS = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
 
 
 def _pool(node: Node, record: str) -> Tensor:
@@ -123,10 +125,44 @@ def _average_pool(node: Node) -> Tensor:
     return _pool(node, "AVERAGE_POOL_2D")
 
 
+@importer("LpPool")
+def _lp_pool(node: Node) -> Tensor:
+    """(taps * mean(|x|^p))^(1 / p): zeros around the image change no sum."""
+    power = node.real("p", 2)
+    given = {name: node.attributes[name] for name in _WINDOWS if name in node.attributes}
+    powers = _to_power(node, node.op("ABS", [_floats(node)]), power)
+    means = standard(node, "AveragePool", [powers], count_include_pad=1, **given)
+    taps = node.const(np.float32(prod(node.ints("kernel_shape") or ())))
+    return _to_power(node, node.op("MUL", [means, taps]), 1 / power)
+
+
+@importer("GlobalLpPool")
+def _global_lp_pool(node: Node) -> Tensor:
+    power, x = node.real("p", 2), _floats(node)
+    axes = node.const(range(2, node.rank(x)), np.int32)
+    sums = node.op("SUM", [_to_power(node, node.op("ABS", [x]), power), axes], ReducerAttrs(True))
+    return _to_power(node, sums, 1 / power)
+
+
+def _to_power(node: Node, x: Tensor, power: float) -> Tensor:
+    """What is not negative, to a power."""
+    if power == 1:
+        return x
+    if power == 2:
+        return node.op("MUL", [x, x])
+    return (
+        node.op("SQRT", [x]) if power == 0.5 else node.op("POW", [x, node.const(np.float32(power))])
+    )
+
+
+def _floats(node: Node) -> Tensor:
+    if node[0].dtype is not DType.FLOAT32:
+        raise NotLoweredError("only FLOAT32 is pooled so")
+    return node[0]
+
+
 def _over_pixels(node: Node, record: str) -> Tensor:
-    x = node[0]
-    if x.dtype is not DType.FLOAT32:
-        raise NotLoweredError("only FLOAT32 is reduced so")
+    x = _floats(node)
     axes = node.const(range(2, node.rank(x)), np.int32)
     return node.op(record, [x, axes], ReducerAttrs(True))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from circlet.backends.cpu.lower.printer import PARAM_LIMITS, Printer
+from circlet.backends.cpu.lower.printer import PARAM_LIMITS, VECTORS, Printer
 from circlet.cached import cached_property
 from circlet.ir import DType
 from circlet.ops.expr import Call, Expr, Number, Param, Scalar, leaves
@@ -44,19 +44,22 @@ class Step:
 class Body:
     """The C text of a body, and the values of its parameters.
 
+    What one element serves for all along an inner loop is loaded before it.
+
     Operands of the kernel are the loads in order, then the stored results in order.
     """
 
     loads: Sequence[Load]
     steps: Sequence[Step]
     lines: list[str] = field(default_factory=list)
+    invariants: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._printer = Printer()
         for number, load in enumerate(self.loads):
             at = f"at[{number}]"
             line = self._printer.loaded(number, at, load.dtype, is_single=load.is_single)
-            self.lines.append(line)
+            (self.invariants if load.is_single else self.lines).append(line)
         stores = len(self.loads)
         for number, step in enumerate(self.steps, len(self.loads)):
             self.lines.append(self._printer.computed(number, step.scalar, step.operands))
@@ -74,10 +77,16 @@ class Body:
     @cached_property
     def prelude(self) -> str:
         """The body as a C function, and the one that runs it over a row."""
+        singles = sorted(self._printer.singles)
+        kinds = [VECTORS[self._printer.kinds[number]] for number in singles]
+        taken = "".join(f", {kind} x{number}" for kind, number in zip(kinds, singles, strict=True))
+        given = "".join(f", x{number}" for number in singles)
+        start = "CIRCLET_INLINE void {}(const elementwise_values *v, char *const *at, "
         return (
-            f"CIRCLET_INLINE void {self.name}_body(const elementwise_values *v, char *const *at, "
-            f"int64_t i, int64_t n) {{\n    (void)v;\n{self._text}}}\n"
-            f"ELEMENTWISE_ROW({self.name}, {self.name}_body)\n"
+            f"{start.format(self.name + '_body')}int64_t i, int64_t n{taken}) {{\n"
+            f"    (void)v;\n{_block(self.lines)}}}\n"
+            f"{start.format(self.name)}int64_t begin, int64_t end) {{\n"
+            f"{_block(self.invariants)}    ELEMENTWISE_LOOP({self.name}_body, {given})\n}}\n"
         )
 
     def params(self, scalars: Sequence[Scalar] = ()) -> dict[str, list[Number]]:
@@ -89,7 +98,11 @@ class Body:
 
     @property
     def _text(self) -> str:
-        return "".join(f"    {line}\n" for line in self.lines)
+        return _block([*self.invariants, *self.lines])
+
+
+def _block(lines: Sequence[str]) -> str:
+    return "".join(f"    {line}\n" for line in lines)
 
 
 class _ParamNames(dict[str, Any]):

@@ -9,8 +9,8 @@ from circlet.backends.cpu.elementwise_limits import MOST_OPERANDS
 from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
 from circlet.backends.cpu.lower.elementwise.affine import (
     affine_params,
-    may_be_affine,
     sum_ints,
+    sum_of,
     sum_row,
 )
 from circlet.backends.cpu.lower.elementwise.body import Load, Step, not_printable, printed
@@ -37,7 +37,7 @@ from circlet.backends.cpu.lowering import (
 from circlet.errors import GraphError
 from circlet.ir import Op, Tensor
 from circlet.ops import all_records, get
-from circlet.ops.expr import Number, Scalar
+from circlet.ops.expr import Scalar
 from circlet.target.targets import Target
 
 
@@ -75,22 +75,24 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    params = _affine_params(op, context)
-    if params is None:
+    if not lowered_as_sum(op, context):
         lower_scalar(op, context, in_floats(op, scalar_of(op)), _inputs(op))
-        return
-    nest = _loop_nest(context, _inputs(op), op.outputs)
-    name, prelude = sum_row(op, params, [load.is_single for load in nest.loads])
-    kernel = Kernel("sum_q8.h", "elementwise", (len(nest.tensors), name), prelude)
-    _call(op, context, nest, op.outputs, kernel, {"ints": _filled(sum_ints(op, params))})
 
 
-def _affine_params(op: Op, context: Context) -> dict[str, Number] | None:
-    if not may_be_affine(op):
-        return None
-    params: dict[str, Number] | None
+def lowered_as_sum(op: Op, context: Context) -> bool:
+    """Add a call for a sum of two 8-bit operands in one affine form; False of all other ops."""
+    found = sum_of(op)
+    if found is None:
+        return False
     params = context.packed(op, "affine", lambda: ([], affine_params(op))).fact
-    return params
+    if params is None:
+        return False
+    nest = _loop_nest(context, found.operands, op.outputs)
+    name, prelude = sum_row(found.dtype, params, [load.is_single for load in nest.loads])
+    kernel = Kernel("sum_q8.h", "elementwise", (len(nest.tensors), name), prelude)
+    ints = _filled(sum_ints(found.dtype, params))
+    _call(op, context, nest, op.outputs, kernel, {"ints": ints})
+    return True
 
 
 def _filled(ints: list[int]) -> list[int]:

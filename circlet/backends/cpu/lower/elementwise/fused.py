@@ -7,7 +7,7 @@ from math import prod
 from circlet.backends.cpu.elementwise_limits import MOST_OPERANDS
 from circlet.backends.cpu.lower.copy import element_bytes
 from circlet.backends.cpu.lower.elementwise.body import Step
-from circlet.backends.cpu.lower.elementwise.elementwise import lower_steps
+from circlet.backends.cpu.lower.elementwise.elementwise import lower_steps, lowered_as_sum
 from circlet.backends.cpu.lower.elementwise.float_forms import in_floats
 from circlet.backends.cpu.lower.elementwise.row_program import RowOperand, RowProgram
 from circlet.backends.cpu.lower.views import (
@@ -45,6 +45,8 @@ def _takes(op: Op, target: Target) -> None:
 
 
 def _lower(op: Op, context: Context) -> None:
+    if lowered_as_sum(op, context):
+        return
     inputs = [tensor for tensor in op.inputs if tensor is not None]
     numbers: dict[Tensor, int] = {tensor: number for number, tensor in enumerate(inputs)}
     steps: list[Step] = []

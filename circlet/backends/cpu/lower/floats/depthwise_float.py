@@ -37,8 +37,10 @@ from circlet.target.targets import Target
 _MOST_PIXELS = 7
 _PAIR_PIXELS = 5  # of each of two rows that are computed together
 _PAIR_TAPS = 9
-_MOST_UNROLLED = 200
+_MOST_TAPS = 200  # of a window whose taps are unrolled
+_MOST_UNROLLED = 400  # products of a tile
 _MOST_COLUMNS = 16
+_FEW_REGISTERS = 16  # that hold no taps beside the sums of two rows
 _TASKS_WANTED = 64
 _LINE_BYTES = 64
 
@@ -119,8 +121,9 @@ def call_depthwise(op: Op, context: Context, rows: Rows, weights: Ref) -> None:
         **clamp_params(activation_of(op)),
     }
     shapes = _shapes(rows, registers)
+    has_pairs = _has_pairs(rows, registers)
     kernel = partial(_kernel, masked, _ways(rows, blocks, context), context)
-    shape = context.choose(op, _choice(rows, shapes, kernel, context))
+    shape = context.choose(op, _choice(rows, has_pairs, shapes, kernel, context))
     half = max((s for s in shapes if s[-1] <= -(-rows.width // 2)), key=lambda shape: shape[-1])
     if shape[-1] > half[-1]:
         context.precompile(op, kernel(half))
@@ -135,12 +138,16 @@ def call_depthwise(op: Op, context: Context, rows: Rows, weights: Ref) -> None:
 
 
 def _choice(
-    rows: Rows, shapes: Sequence[Shape], kernel: Callable[[Shape], Kernel], context: Context
+    rows: Rows,
+    has_pairs: bool,
+    shapes: Sequence[Shape],
+    kernel: Callable[[Shape], Kernel],
+    context: Context,
 ) -> Knob[Shape]:
     return Knob(
         f"depthwise_f32 {rows.height}x{rows.width}x{rows.channels}",
         shapes,
-        lambda shape: _row_cycles(rows, shape[-1]),
+        lambda shape: _row_cycles(rows, has_pairs, shape[-1]),
         lambda shape: context.has(kernel(shape)),
     )
 
@@ -210,27 +217,28 @@ def _shapes(rows: Rows, registers: Registers) -> list[Shape]:
     The best one comes first.
     """
     height, width = rows.window.rows.size, rows.window.columns.size
-    if height * width > _MOST_UNROLLED or width > _MOST_COLUMNS:
+    if height * width > _MOST_TAPS or width > _MOST_COLUMNS:
         return [(0, 0, 0, 1, pixels) for pixels in range(min(4, rows.width), 0, -1)]
-    most = _PAIR_PIXELS
-    if registers.count > 16 and not _has_pairs(rows):
-        most = _MOST_PIXELS
+    has_pairs = _has_pairs(rows, registers)
+    most = _PAIR_PIXELS if has_pairs else _MOST_PIXELS
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
-
-    counts = sorted(range(limit, 0, -1), key=partial(_row_cycles, rows))
+    counts = sorted(range(limit, 0, -1), key=partial(_row_cycles, rows, has_pairs))
     return [_shape(rows, pixels) for pixels in counts]
 
 
-def _has_pairs(rows: Rows) -> bool:
-    """Whether windows of neighbouring rows share what they read, all but a row of it."""
+def _has_pairs(rows: Rows, registers: Registers) -> bool:
+    """Whether rows are computed two by two: their windows share all but a row of what they read."""
     taps = rows.window.rows.size * rows.window.columns.size
+    if registers.count <= _FEW_REGISTERS:
+        return False
     return rows.height > 1 and rows.source.row == rows.taps[0] and taps <= _PAIR_TAPS
 
 
-def _row_cycles(rows: Rows, pixels: int) -> float:
+def _row_cycles(rows: Rows, has_pairs: bool, pixels: int) -> float:
     """Predicted time of a row, per vector of channels."""
     taps = rows.window.rows.size * rows.window.columns.size
-    return -(-rows.width // pixels) * costs.window(pixels, taps)
+    tiles, together = -(-rows.width // pixels), 2 if has_pairs else 1
+    return tiles * costs.window(pixels * together, taps) / together
 
 
 def _shape(rows: Rows, pixels: int) -> Shape:

@@ -7,14 +7,11 @@ import numpy as np
 from circlet.formats.onnx.importers.quantisation import MICROSOFT
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.standard import (
-    chosen,
     compared,
-    counting,
     floats,
     joined,
     recorded,
     resized,
-    size_of,
     split,
     standard,
     widened,
@@ -52,22 +49,6 @@ def _gather_nd(node: Node) -> Tensor:
         raise NotLoweredError("how many axes indices pick from is open")
     shape: Shape = (*indices[:-1], *data[picked:])
     return recorded(node, "GatherND", node.inputs, [(node[0].dtype, shape)])[0]
-
-
-@importer("Trilu", domain=MICROSOFT)
-def _trilu(node: Node) -> Tensor:
-    """The elements on one side of a diagonal, others zero."""
-    x, offset = node[0], node.optional(1)
-    if node.rank(x) < 2:
-        raise node.wrong("a triangle is taken of less than two axes")
-    rows, columns = (counting(node, size_of(node, x, axis)) for axis in (-2, -1))
-    place = node.op("SUB", [columns, widened(node, rows, 1)])
-    start = node.const(0, np.int32)
-    if offset is not None:
-        start = resized(node, node.cast(offset, DType.INT32), [])
-    side = "GREATER_EQUAL" if node.whole("upper", 1) else "LESS_EQUAL"
-    zero = node.const(0, x.dtype.numpy)
-    return chosen(node, compared(node, side, place, start), x, zero)
 
 
 @importer("Unique", domain=MICROSOFT)
