@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.ir import DType, Op, Tensor
-from circlet.ops.groups import UniqueAttrs
+from circlet.ops.onnx.movement import distinct
 from circlet.ops.onnx.record import OnnxAttrs
 from circlet.ops.opdef import Arrays, Cost, NoAttrs, OpDef, TensorType, get, moves_bytes, register
 from circlet.ops.operands import operand, present
@@ -28,6 +28,7 @@ TOP_K = "BOUNDED_TOP_K"
 TAIL = "BOUNDED_TAIL"
 SUPPRESSION = "BOUNDED_SUPPRESSION"
 UNIQUE = "BOUNDED_UNIQUE"
+FIRST, INVERSE, COUNTS = "first", "inverse", "counts"  # what UNIQUE tells besides
 SUPPRESSED = "CUSTOM:onnx.NonMaxSuppression"
 
 KINDS = frozenset({SIZE, SIZE_LIST, WHERE, CONCATENATION, TOP_K, TAIL, SUPPRESSION, UNIQUE})
@@ -77,6 +78,19 @@ class TailAttrs:
 
     axis: int
     value: int | float
+
+
+@dataclass(frozen=True)
+class DistinctAttrs:
+    """How distinct elements are listed, and what else is told of them.
+
+    Attributes:
+        is_rising: Whether they are sorted; otherwise they stand as they first come.
+        results: What comes between the elements and their count: FIRST, INVERSE or COUNTS.
+    """
+
+    is_rising: bool
+    results: tuple[str, ...]
 
 
 def count_of(array: np.ndarray | None, most: int) -> int:
@@ -172,11 +186,11 @@ def _suppression(op: Op, inputs: Arrays) -> list[np.ndarray]:
 
 
 def _unique(op: Op, inputs: Arrays) -> list[np.ndarray]:
-    data = present(inputs[0])
-    given = data[: count_of(inputs[1], len(data))]
-    plain = replace(op, kind="UNIQUE", inputs=op.inputs[:1], outputs=op.outputs[:2])
-    values, places = get(plain).evaluate(plain, [given])
-    results = [_filled(_empty(t), a) for t, a in zip(op.outputs, (values, places), strict=False)]
+    attrs, data = op.attributes(DistinctAttrs), present(inputs[0])
+    values, *told = distinct(data[: count_of(inputs[1], len(data))], None, attrs.is_rising)
+    of = dict(zip((FIRST, INVERSE, COUNTS), told, strict=True))
+    found = [values, *(of[name] for name in attrs.results)]
+    results = [_filled(_empty(t), a) for t, a in zip(op.outputs, found, strict=False)]
     return [*results, _count(len(values))]
 
 
@@ -201,7 +215,7 @@ def _register(
     evaluate: Callable[[Op, Arrays], list[np.ndarray]],
     inputs: tuple[int, int],
     attrs: type = NoAttrs,
-    outputs: int = 1,
+    outputs: int | None = 1,
     required: int = 1,
     cost: Callable[[Op], Cost] = moves_bytes,
 ) -> None:
@@ -228,7 +242,7 @@ _register(WHERE, _where, (2, 2), outputs=2)
 _register(CONCATENATION, _concatenation, (2, _MANY), AxisAttrs, required=2)
 _register(TOP_K, _top_k, (3, 3), outputs=2, cost=_top_k_cost)
 _register(TAIL, _tail, (2, 2), TailAttrs, required=2)
-_register(UNIQUE, _unique, (2, 2), UniqueAttrs, 3, cost=_unique_cost)
+_register(UNIQUE, _unique, (2, 2), DistinctAttrs, None, cost=_unique_cost)
 _register(SUPPRESSION, _suppression, (6, 6), OnnxAttrs, 2, 2, _suppression_cost)
 
 

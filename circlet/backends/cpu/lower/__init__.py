@@ -46,6 +46,8 @@ FAMILIES = (
     "detection.postprocess",
     "detection.non_max_suppression",
     "bounded.counts",
+    "bounded.distinct",
+    "bounded.by_size",
     "detection.bounded_suppression",
     "detection.boxes",
     "refused",

@@ -155,6 +155,7 @@ _DATA_MOVEMENT = (
     _row("bounded_concatenation", "bounded", "parts of any length", _E, "bounds", ""),
     _row("bounded_tail", "bounded", "what lies behind a size", _E, "bounds", ""),
     _row("bounded_unique", "bounded_unique", "distinct elements", _E, "bounds", ""),
+    _row("bounded_unique_rising", "bounded_unique", "likewise, sorted", _E, "bounds", ""),
     _row("bounded_suppression", "bounded_suppression", "boxes by class", _E, "bounds", ""),
     _row("user_op", "user_op", "the user's operators", _F, "frontends/test_user_ops", ""),
 )

@@ -36,7 +36,14 @@ from circlet.plan.size_rules import settle_sizes
 from circlet.plan.sizes import SizeTable
 from circlet.target.targets import parse_target
 from tests import corpora
-from tests.backends.cpu.bound_nets import Net, detections, distinct, movements, numbers
+from tests.backends.cpu.bound_nets import (
+    Net,
+    detections,
+    distinct,
+    movements,
+    numbers,
+    sorted_distinct,
+)
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_col2im import images
@@ -221,6 +228,7 @@ def patches(name: str) -> Graph:
 def _counted() -> Graph:
     net, table = Net(), SizeTable()
     outputs = [*numbers(net), *movements(net), *detections(net), *distinct(net)]
+    outputs += sorted_distinct(net)
     graph = net.b.output(*outputs).build()
     settle_sizes(graph, table)
     (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
@@ -294,6 +302,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "bounded_tail": counted,
     "bounded_suppression": counted,
     "bounded_unique": counted,
+    "bounded_unique_rising": counted,
 }
 
 
