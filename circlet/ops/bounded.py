@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.ir import DType, Op, Tensor
+from circlet.ops.nnapi.record import NnapiAttrs
 from circlet.ops.onnx.movement import distinct
 from circlet.ops.onnx.record import OnnxAttrs
 from circlet.ops.opdef import Arrays, Cost, NoAttrs, OpDef, TensorType, get, moves_bytes, register
@@ -28,10 +29,14 @@ TOP_K = "BOUNDED_TOP_K"
 TAIL = "BOUNDED_TAIL"
 SUPPRESSION = "BOUNDED_SUPPRESSION"
 UNIQUE = "BOUNDED_UNIQUE"
+LIMIT = "BOUNDED_BOX_LIMIT"
+PROPOSALS = "BOUNDED_PROPOSALS"
 FIRST, INVERSE, COUNTS = "first", "inverse", "counts"  # what UNIQUE tells besides
 SUPPRESSED = "CUSTOM:onnx.NonMaxSuppression"
+LIMITED, PROPOSED = "CUSTOM:nnapi.BOX_WITH_NMS_LIMIT", "CUSTOM:nnapi.GENERATE_PROPOSALS"
 
-KINDS = frozenset({SIZE, SIZE_LIST, WHERE, CONCATENATION, TOP_K, TAIL, SUPPRESSION, UNIQUE})
+_FINDERS = (WHERE, TOP_K, SUPPRESSION, UNIQUE, LIMIT, PROPOSALS)
+KINDS = frozenset({SIZE, SIZE_LIST, CONCATENATION, TAIL, *_FINDERS})
 
 _PAIR, _QUEUE = 8, 64  # operations of comparing two boxes, and of taking one from a queue
 _JOINS: dict[str, Callable[[int, int], int]] = {
@@ -178,11 +183,32 @@ def _tail(op: Op, inputs: Arrays) -> list[np.ndarray]:
 def _suppression(op: Op, inputs: Arrays) -> list[np.ndarray]:
     boxes, scores = present(inputs[0]), present(inputs[1])
     count = count_of(inputs[5], boxes.shape[1])
-    given = [boxes[:, :count], scores[:, :, :count], *inputs[2:5]]
-    code = SUPPRESSED.partition(":")[2]
-    plain = Op("CUSTOM", op.inputs[:5], op.outputs[:1], op.attrs, op.origin, custom_code=code)
-    (found,) = get(plain).evaluate(plain, given)
-    return [_filled(_empty(op.outputs[0]), found), _count(len(found))]
+    return _found(op, SUPPRESSED, [boxes[:, :count], scores[:, :, :count], *inputs[2:5]])
+
+
+def _limit(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    count = count_of(inputs[3], len(present(inputs[0])))
+    return _found(op, LIMITED, [present(array)[:count] for array in inputs[:3]])
+
+
+def _proposals(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    return _found(op, PROPOSED, inputs)
+
+
+def _found(op: Op, kind: str, given: Arrays) -> list[np.ndarray]:
+    """What a kind finds, in results that have room for more, and how many rows that is."""
+    plain = _plain(op, kind, len(given))
+    found = get(plain).evaluate(plain, given)
+    filled = [_filled(_empty(t), a) for t, a in zip(op.outputs, found, strict=False)]
+    return [*filled, _count(len(found[0]))]
+
+
+def _plain(op: Op, kind: str, inputs: int) -> Op:
+    """The op that this one stands for."""
+    code = kind.partition(":")[2]
+    return replace(
+        op, kind="CUSTOM", inputs=op.inputs[:inputs], outputs=op.outputs[:-1], custom_code=code
+    )
 
 
 def _unique(op: Op, inputs: Arrays) -> list[np.ndarray]:
@@ -204,6 +230,16 @@ def _suppression_cost(op: Op) -> Cost:
     kept = op.outputs[0].static_shape[0] // max(1, batches * classes)
     each = _QUEUE + _PAIR * min(kept, boxes) // 2
     return Cost(bytes=moves_bytes(op).bytes, operations=batches * classes * boxes * each)
+
+
+def _limit_cost(op: Op) -> Cost:
+    plain = _plain(op, LIMITED, 3)
+    return get(plain).cost(plain)
+
+
+def _proposals_cost(op: Op) -> Cost:
+    plain = _plain(op, PROPOSED, 4)
+    return get(plain).cost(plain)
 
 
 def _top_k_cost(op: Op) -> Cost:
@@ -244,6 +280,8 @@ _register(TOP_K, _top_k, (3, 3), outputs=2, cost=_top_k_cost)
 _register(TAIL, _tail, (2, 2), TailAttrs, required=2)
 _register(UNIQUE, _unique, (2, 2), DistinctAttrs, None, cost=_unique_cost)
 _register(SUPPRESSION, _suppression, (6, 6), OnnxAttrs, 2, 2, _suppression_cost)
+_register(LIMIT, _limit, (4, 4), NnapiAttrs, 5, 3, _limit_cost)
+_register(PROPOSALS, _proposals, (4, 4), NnapiAttrs, 4, 4, _proposals_cost)
 
 
 def count_tensor(name: str) -> Tensor:

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from math import prod
 
 from circlet.ir import Op
+from circlet.ops.bounded import LIMITED, PROPOSED, SUPPRESSED
+from circlet.ops.nnapi import record as nnapi
+from circlet.ops.nnapi.proposals import proposal_counts
 from circlet.ops.onnx.record import attributes, axis_of
 from circlet.ops.operands import operand
 from circlet.plan.sizes import (
@@ -14,7 +17,9 @@ from circlet.plan.sizes import (
     Numbers,
     Size,
     SizeTable,
+    bounds_of,
     fewest_of,
+    is_open,
     most_of,
 )
 
@@ -99,12 +104,35 @@ def _top_k(op: Op, table: SizeTable) -> list[Numbers | None]:
     return [None if count is None or fewest_of(count) < 0 else (*sizes[:-1], count)] * 2
 
 
+def _limited(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """As many boxes of each class as there are, or as are asked for: rows may be images each."""
+    scores, boxes, images = (table.of(operand(op, index)) for index in range(3))
+    if scores is None or boxes is None or images is None or is_open((*scores[1:], *boxes[1:])):
+        return _NOTHING
+    if not scores[0] == boxes[0] == images[0]:
+        return _NOTHING
+    each, most = max(0, most_of(scores[1]) - 1), nnapi.attributes(op).whole("max_detections")
+    found = Size(most_of(scores[0]) * (min(each, most) if most >= 0 else each))
+    return [(found,), (found, 4), (found,), (found,)]
+
+
+def _proposed(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """As many boxes of each image as are looked at and asked for, and there are."""
+    sizes = table.of(operand(op, 0))
+    if sizes is None or is_open(sizes):
+        return _NOTHING
+    found = Size(most_of(sizes[0]) * min(proposal_counts(op, bounds_of(sizes))))
+    return [(found,), (found, 4), (found,)]
+
+
 FOUND: dict[str, Rule] = {
     "WHERE": _where,
     "UNIQUE": _unique,
     "CUSTOM:onnx.Unique": _distinct,
-    "CUSTOM:onnx.NonMaxSuppression": _suppressed,
+    SUPPRESSED: _suppressed,
     **dict.fromkeys(THINNED, _thinned),
+    LIMITED: _limited,
+    PROPOSED: _proposed,
     "CUSTOM:onnx.Compress": _compressed,
     "CUSTOM:onnx.TopK": _top_k,
     "TOPK_V2": _top_k,

@@ -13,6 +13,10 @@ from circlet.ops.bounded import (
     COUNTS,
     FIRST,
     INVERSE,
+    LIMIT,
+    LIMITED,
+    PROPOSALS,
+    PROPOSED,
     SUPPRESSED,
     SUPPRESSION,
     TOP_K,
@@ -161,12 +165,25 @@ def _check_largest_last(op: Op, rank: int) -> None:
         raise NotBoundError("it is not the largest of the last axis that are wanted")
 
 
+def _bind_limited(op: Op, bounds: Bounds) -> None:
+    count = _only_count(bounds.sizes(operand(op, 0)), op, bounds)
+    _bind_found(
+        op, bounds, LIMIT, [*(bounds.tensor(operand(op, index)) for index in range(3)), count]
+    )
+
+
+def _bind_proposed(op: Op, bounds: Bounds) -> None:
+    _bind_found(op, bounds, PROPOSALS, [bounds.tensor(operand(op, index)) for index in range(4)])
+
+
 FINDERS: dict[str, Bind] = {
     "WHERE": _bind_where,
     "UNIQUE": _bind_unique,
     "CUSTOM:onnx.Unique": _bind_distinct,
     SUPPRESSED: _bind_suppression,
     **dict.fromkeys(THINNED, _bind_thinned),
+    LIMITED: _bind_limited,
+    PROPOSED: _bind_proposed,
     "CUSTOM:onnx.Compress": _bind_compress,
     "CUSTOM:onnx.TopK": _bind_top_k,
     "TOPK_V2": _bind_top_k,

@@ -50,6 +50,7 @@ FAMILIES = (
     "bounded.by_size",
     "detection.bounded_suppression",
     "detection.boxes",
+    "detection.box_heads",
     "refused",
     "detection.regions",
     "products.matmul",

@@ -144,6 +144,8 @@ _DATA_MOVEMENT = (
         f"{_ONE}NonMaxSuppressionV4_001",
     ),
     _row("bbox_transform", "boxes", "boxes moved by deltas", _F, "regions", ""),
+    _row("box_limit", "box_limit", "the best boxes of classes", _F, "box_heads", ""),
+    _row("proposals", "proposals", "proposals of regions", _F, "box_heads", ""),
     _row("refuse", "refusal", "branches that must not be taken", _E, "control", ""),
     _row("heatmap_max_keypoint", "heatmap", "keypoints of maps", _F, "regions", ""),
     _row("roi_align", "regions", "regions of images, sampled", _O, "regions", ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
 from circlet.ir import Op
-from circlet.ops.bounded import SUPPRESSED
+from circlet.ops.bounded import LIMITED, PROPOSED, SUPPRESSED
 from circlet.target.targets import Target
 
 
@@ -16,5 +16,13 @@ def _never(op: Op, context: Context) -> None:
     raise AssertionError(f"{op.label} was refused")
 
 
-for _kind in ("WHERE", "UNIQUE", "CUSTOM:onnx.Unique", "CUSTOM:onnx.Compress", SUPPRESSED):
+for _kind in (
+    "WHERE",
+    "UNIQUE",
+    "CUSTOM:onnx.Unique",
+    "CUSTOM:onnx.Compress",
+    SUPPRESSED,
+    LIMITED,
+    PROPOSED,
+):
     LOWERINGS.add(Lowering(_kind, "by_size", _depends_on_data, _never))
