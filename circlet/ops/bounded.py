@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.ir import DType, Op, Tensor
-from circlet.ops.groups import UniqueAttrs
+from circlet.ops.nnapi.record import NnapiAttrs
+from circlet.ops.onnx.movement import distinct
 from circlet.ops.onnx.record import OnnxAttrs
 from circlet.ops.opdef import Arrays, Cost, NoAttrs, OpDef, TensorType, get, moves_bytes, register
 from circlet.ops.operands import operand, present
@@ -28,9 +29,14 @@ TOP_K = "BOUNDED_TOP_K"
 TAIL = "BOUNDED_TAIL"
 SUPPRESSION = "BOUNDED_SUPPRESSION"
 UNIQUE = "BOUNDED_UNIQUE"
+LIMIT = "BOUNDED_BOX_LIMIT"
+PROPOSALS = "BOUNDED_PROPOSALS"
+FIRST, INVERSE, COUNTS = "first", "inverse", "counts"  # what UNIQUE tells besides
 SUPPRESSED = "CUSTOM:onnx.NonMaxSuppression"
+LIMITED, PROPOSED = "CUSTOM:nnapi.BOX_WITH_NMS_LIMIT", "CUSTOM:nnapi.GENERATE_PROPOSALS"
 
-KINDS = frozenset({SIZE, SIZE_LIST, WHERE, CONCATENATION, TOP_K, TAIL, SUPPRESSION, UNIQUE})
+_FINDERS = (WHERE, TOP_K, SUPPRESSION, UNIQUE, LIMIT, PROPOSALS)
+KINDS = frozenset({SIZE, SIZE_LIST, CONCATENATION, TAIL, *_FINDERS})
 
 _PAIR, _QUEUE = 8, 64  # operations of comparing two boxes, and of taking one from a queue
 _JOINS: dict[str, Callable[[int, int], int]] = {
@@ -77,6 +83,19 @@ class TailAttrs:
 
     axis: int
     value: int | float
+
+
+@dataclass(frozen=True)
+class DistinctAttrs:
+    """How distinct elements are listed, and what else is told of them.
+
+    Attributes:
+        is_rising: Whether they are sorted; otherwise they stand as they first come.
+        results: What comes between the elements and their count: FIRST, INVERSE or COUNTS.
+    """
+
+    is_rising: bool
+    results: tuple[str, ...]
 
 
 def count_of(array: np.ndarray | None, most: int) -> int:
@@ -164,19 +183,40 @@ def _tail(op: Op, inputs: Arrays) -> list[np.ndarray]:
 def _suppression(op: Op, inputs: Arrays) -> list[np.ndarray]:
     boxes, scores = present(inputs[0]), present(inputs[1])
     count = count_of(inputs[5], boxes.shape[1])
-    given = [boxes[:, :count], scores[:, :, :count], *inputs[2:5]]
-    code = SUPPRESSED.partition(":")[2]
-    plain = Op("CUSTOM", op.inputs[:5], op.outputs[:1], op.attrs, op.origin, custom_code=code)
-    (found,) = get(plain).evaluate(plain, given)
-    return [_filled(_empty(op.outputs[0]), found), _count(len(found))]
+    return _found(op, SUPPRESSED, [boxes[:, :count], scores[:, :, :count], *inputs[2:5]])
+
+
+def _limit(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    count = count_of(inputs[3], len(present(inputs[0])))
+    return _found(op, LIMITED, [present(array)[:count] for array in inputs[:3]])
+
+
+def _proposals(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    return _found(op, PROPOSED, inputs)
+
+
+def _found(op: Op, kind: str, given: Arrays) -> list[np.ndarray]:
+    """What a kind finds, in results that have room for more, and how many rows that is."""
+    plain = _plain(op, kind, len(given))
+    found = get(plain).evaluate(plain, given)
+    filled = [_filled(_empty(t), a) for t, a in zip(op.outputs, found, strict=False)]
+    return [*filled, _count(len(found[0]))]
+
+
+def _plain(op: Op, kind: str, inputs: int) -> Op:
+    """The op that this one stands for."""
+    code = kind.partition(":")[2]
+    return replace(
+        op, kind="CUSTOM", inputs=op.inputs[:inputs], outputs=op.outputs[:-1], custom_code=code
+    )
 
 
 def _unique(op: Op, inputs: Arrays) -> list[np.ndarray]:
-    data = present(inputs[0])
-    given = data[: count_of(inputs[1], len(data))]
-    plain = replace(op, kind="UNIQUE", inputs=op.inputs[:1], outputs=op.outputs[:2])
-    values, places = get(plain).evaluate(plain, [given])
-    results = [_filled(_empty(t), a) for t, a in zip(op.outputs, (values, places), strict=False)]
+    attrs, data = op.attributes(DistinctAttrs), present(inputs[0])
+    values, *told = distinct(data[: count_of(inputs[1], len(data))], None, attrs.is_rising)
+    of = dict(zip((FIRST, INVERSE, COUNTS), told, strict=True))
+    found = [values, *(of[name] for name in attrs.results)]
+    results = [_filled(_empty(t), a) for t, a in zip(op.outputs, found, strict=False)]
     return [*results, _count(len(values))]
 
 
@@ -192,6 +232,16 @@ def _suppression_cost(op: Op) -> Cost:
     return Cost(bytes=moves_bytes(op).bytes, operations=batches * classes * boxes * each)
 
 
+def _limit_cost(op: Op) -> Cost:
+    plain = _plain(op, LIMITED, 3)
+    return get(plain).cost(plain)
+
+
+def _proposals_cost(op: Op) -> Cost:
+    plain = _plain(op, PROPOSED, 4)
+    return get(plain).cost(plain)
+
+
 def _top_k_cost(op: Op) -> Cost:
     return get(replace(op, kind="TOPK_V2")).cost(op)
 
@@ -201,7 +251,7 @@ def _register(
     evaluate: Callable[[Op, Arrays], list[np.ndarray]],
     inputs: tuple[int, int],
     attrs: type = NoAttrs,
-    outputs: int = 1,
+    outputs: int | None = 1,
     required: int = 1,
     cost: Callable[[Op], Cost] = moves_bytes,
 ) -> None:
@@ -228,8 +278,10 @@ _register(WHERE, _where, (2, 2), outputs=2)
 _register(CONCATENATION, _concatenation, (2, _MANY), AxisAttrs, required=2)
 _register(TOP_K, _top_k, (3, 3), outputs=2, cost=_top_k_cost)
 _register(TAIL, _tail, (2, 2), TailAttrs, required=2)
-_register(UNIQUE, _unique, (2, 2), UniqueAttrs, 3, cost=_unique_cost)
+_register(UNIQUE, _unique, (2, 2), DistinctAttrs, None, cost=_unique_cost)
 _register(SUPPRESSION, _suppression, (6, 6), OnnxAttrs, 2, 2, _suppression_cost)
+_register(LIMIT, _limit, (4, 4), NnapiAttrs, 5, 3, _limit_cost)
+_register(PROPOSALS, _proposals, (4, 4), NnapiAttrs, 4, 4, _proposals_cost)
 
 
 def count_tensor(name: str) -> Tensor:

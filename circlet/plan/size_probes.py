@@ -290,5 +290,6 @@ _KINDS: dict[str, Rule] = {
     "CUSTOM:onnx.RoiAlign": _regions,
     "CUSTOM:nnapi.ROI_ALIGN": _regions,
     "CUSTOM:nnapi.ROI_POOLING": _regions,
+    "CUSTOM:nnapi.AXIS_ALIGNED_BBOX_TRANSFORM": lambda op: {0: {0: 0}, 1: {0: None}, 2: {0: 0}},
     "CUSTOM:nnapi.HEATMAP_MAX_KEYPOINT": lambda op: {0: {0: 0}, 1: {0: 0}},
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import prod
 from typing import NamedTuple
 
@@ -10,13 +9,13 @@ from circlet.ir import Graph, Op
 from circlet.ops import find
 from circlet.ops.gather import gather_axes
 from circlet.ops.layout import concatenation_axis, permutation
-from circlet.ops.onnx.record import attributes, axis_of
 from circlet.ops.operands import known_ints, operand
 from circlet.ops.reduce import ReducerAttrs, constant_axes
 from circlet.ops.shape import reshape_target, squeezed_axes
 from circlet.ops.slicing import slice_of
 from circlet.ops.split import pack_axis
 from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.plan.found_sizes import FOUND, THINNED, Rule
 from circlet.plan.size_numbers import numbers_of
 from circlet.plan.size_probes import probed
 from circlet.plan.sizes import (
@@ -32,9 +31,7 @@ from circlet.plan.sizes import (
     most_of,
 )
 
-Rule = Callable[[Op, SizeTable], list[Numbers | None]]
 _NOTHING: list[Numbers | None] = []
-THINNED = frozenset({"NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"})
 SCATTERS = tuple(f"CUSTOM:onnx.{kind}" for kind in ("ScatterElements", "Scatter", "ScatterND"))
 _POINTWISE = frozenset({"CAST", "SELECT_V2", "QUANTIZE", "DEQUANTIZE"})
 
@@ -284,67 +281,6 @@ def _never_above(count: Number, first: int, size: Number) -> bool:
     return first + most_of(count) <= fewest_of(size) or (is_least and first == 0)
 
 
-def _where(op: Op, table: SizeTable) -> list[Numbers | None]:
-    sizes = table.of(operand(op, 0))
-    if sizes is None:
-        return _NOTHING
-    return [(Size(prod(most_of(size) for size in sizes)), len(sizes))]
-
-
-def _unique(op: Op, table: SizeTable) -> list[Numbers | None]:
-    """As many as are distinct, and a place for each element."""
-    sizes = table.of(operand(op, 0))
-    return _NOTHING if sizes is None or len(sizes) != 1 else [(Size(most_of(sizes[0])),), sizes]
-
-
-def _suppressed(op: Op, table: SizeTable) -> list[Numbers | None]:
-    """As many boxes of each class of each batch as are asked for, and there are."""
-    scores, wanted = table.of(operand(op, 1)), table.elements(op.input(2))
-    if scores is None or len(scores) != 3:
-        return _NOTHING
-    batches, classes, boxes = map(most_of, scores)
-    if op.input(2) is None:
-        return [(0, 3)]
-    each = boxes if wanted is None else max(0, min(boxes, most_of(wanted[0])))
-    return [(Size(batches * classes * each), 3)]
-
-
-def _thinned(op: Op, table: SizeTable) -> list[Numbers | None]:
-    """As many rows as are asked for; the last result says how many of them are boxes."""
-    boxes, wanted = table.of(operand(op, 0)), table.elements(op.input(2))
-    if boxes is None or wanted is None or len(wanted) != 1 or fewest_of(wanted[0]) < 0:
-        return _NOTHING
-    made = Size(min(most_of(boxes[0]), most_of(wanted[0])))
-    found = table.joined(LEAST, [made, wanted[0]])
-    if found is not None and made.most:
-        table.numbers[op.outputs[-1]] = (found,)
-    return [wanted] * (len(op.outputs) - 1)
-
-
-def compressed_axis(op: Op) -> int | None:
-    """The axis whose places a Compress chooses among, from the front; None for all elements."""
-    axis = attributes(op).get("axis")
-    return None if axis is None else axis_of(axis, len(operand(op, 0).shape))
-
-
-def _compressed(op: Op, table: SizeTable) -> list[Numbers | None]:
-    """At most as many places as there are flags."""
-    sizes, flags, axis = table.of(operand(op, 0)), table.of(operand(op, 1)), compressed_axis(op)
-    if sizes is None or flags is None:
-        return _NOTHING
-    chosen = Size(most_of(flags[0]))
-    return [(chosen,) if axis is None else (*sizes[:axis], chosen, *sizes[axis + 1 :])]
-
-
-def _top_k(op: Op, table: SizeTable) -> list[Numbers | None]:
-    sizes, kept = table.of(operand(op, 0)), table.elements(op.input(1))
-    if sizes is None or kept is None or len(kept) != 1 or not sizes:
-        return _NOTHING
-    # More than there are is refused in a run.
-    count = table.joined(LEAST, [sizes[-1], kept[0]])
-    return [None if count is None or fewest_of(count) < 0 else (*sizes[:-1], count)] * 2
-
-
 def _if(op: Op, table: SizeTable) -> list[Numbers | None]:
     """Where branches give results of other sizes, the larger ones bound them."""
     for region in op.regions:
@@ -390,12 +326,6 @@ _RULES: dict[str, Rule] = {
     ),
     "STRIDED_SLICE": _strided_slice,
     "SLICE": _slice,
-    "WHERE": _where,
-    "UNIQUE": _unique,
+    **FOUND,
     **dict.fromkeys(SCATTERS, _like_first),
-    "CUSTOM:onnx.NonMaxSuppression": _suppressed,
-    **dict.fromkeys(THINNED, _thinned),
-    "CUSTOM:onnx.Compress": _compressed,
-    "CUSTOM:onnx.TopK": _top_k,
-    "TOPK_V2": _top_k,
 }

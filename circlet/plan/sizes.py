@@ -56,6 +56,12 @@ def is_open(numbers: Numbers) -> bool:
     return any(isinstance(number, Size) for number in numbers)
 
 
+def leads(sizes: Numbers) -> bool:
+    """Whether one axis is open, and those in front of it have one place each."""
+    rest = [size for size in sizes if size != 1]
+    return bool(rest) and isinstance(rest[0], Size) and not is_open(tuple(rest[1:]))
+
+
 _BOUNDS = {SUM: sum, LEAST: min, GREATEST: max, PRODUCT: prod}
 
 

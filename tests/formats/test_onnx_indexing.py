@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet import Session
 from tests.formats.microsoft import Array, Case, check, check_together, model, ours
 
 pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -72,3 +73,33 @@ def test_boxes_are_suppressed_as_onnx_runtime_does_it(count: int, is_centred: in
     bars = [np.array([0.4], np.float32), np.array([0.2], np.float32)][: 1 + is_centred]
     given = [boxes, scores, np.array([count]), *bars]
     check(Case("NonMaxSuppression", given, {"center_point_box": is_centred}, domain=""))
+
+
+def test_distinct_elements_are_native() -> None:
+    """In both orders, of any rank and type, whichever of the results are read."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    every = (True, True, True, True)
+    words = ints(-5, 5, 6, 7)
+    cases = [
+        Case("Unique", [np.round(some(3, 9))], {}, (), every, domain=""),
+        Case("Unique", [words], {"sorted": 0}, (), every, domain=""),
+        Case("Unique", [words.astype(np.int8)], {}, (), every[:2], domain=""),
+        Case("Unique", [words[0]], {"axis": -1}, (), every, domain=""),
+        Case("Unique", [words], {}, (), (True, False, True), domain=""),
+        Case("Unique", [np.round(some(20))], {}, (), every[:3]),
+    ]
+    assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
+    sliced = Case("Unique", [words], {"axis": 0}, (), every, domain="")
+    (row,) = Session(model([sliced]), cache=False).placement
+    assert row["backend"] == "reference" and "slices along an axis" in str(row["refused"])
+
+
+@pytest.mark.parametrize("rising", [0, 1])
+def test_a_distinct_element_has_the_bits_of_the_first_of_its_equals(rising: int) -> None:
+    bits = [0x80000000, 0, 0x7FC00001, 0xFFC00000, 1, 0x80000001, 0x7F800000, 0xFF800000, 1]
+    x = np.array(bits, np.uint32).view(np.float32)
+    case = Case("Unique", [x], {"sorted": rising}, (), (True, True, True, True), domain="")
+    session = Session(model([case]), strict=True, cache=False)
+    wanted = ours(model([case]), case.feeds(), ["reference"])
+    for made, array in zip(session.run(case.feeds()).values(), wanted, strict=True):
+        assert made.tobytes() == array.tobytes()

@@ -15,7 +15,16 @@ import numpy as np
 
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
-from circlet.ops.bounded import KINDS, SIZE, SIZE_LIST, SizeAttrs, SizeListAttrs, count_tensor
+from circlet.ops.bounded import (
+    KINDS,
+    SIZE,
+    SIZE_LIST,
+    TAIL,
+    SizeAttrs,
+    SizeListAttrs,
+    TailAttrs,
+    count_tensor,
+)
 from circlet.plan.partition import Partition, Ports
 from circlet.plan.sizes import MADE, Number, Numbers, Size, SizeTable, bounds_of, most_of
 
@@ -130,6 +139,12 @@ class Bounds:
             elements.append((is_size, most_of(place)))
         self.add(op, SIZE_LIST, [*inputs], SizeListAttrs(tuple(elements)), [result])
 
+    def filled(self, op: Op, given: Tensor, axis: int, size: Size, value: int | float) -> Tensor:
+        """A tensor with one value behind the count of an axis."""
+        made, count = given.like(f"{op.name} (filled)"), self.count(size, op)
+        self.add(op, TAIL, [given, count], TailAttrs(axis, value), [made])
+        return made
+
     def repeat(self, op: Op, **changes: object) -> None:
         """Append an op over what stands for its tensors."""
         made = {
@@ -137,6 +152,11 @@ class Bounds:
             "outputs": [self.tensor(t) for t in op.outputs],
         }
         self.done.append(replace(op, **{**made, **changes}))  # type: ignore[arg-type]
+
+
+def listed(op: Op, values: Numbers) -> Tensor:
+    """A constant list of sizes of an op."""
+    return constant(f"{op.name} (sizes)", np.array(values, np.int32))
 
 
 def needs_bounds(op: Op, table: SizeTable) -> bool:

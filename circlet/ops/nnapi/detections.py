@@ -90,10 +90,14 @@ def _of_batch(op: Op, boxes: Floats, scores: Floats) -> list[tuple[int, int]]:
         kept = _soft_selected(taken, own, most, weaken, attrs.real("nms_score_threshold"))
         scores[places, label] = own
         found += [(int(place), label) for place in places[kept]]
-    found.sort(key=lambda each: -scores[each])
-    if most >= 0:
-        found = found[:most]
-    return sorted(found, key=lambda each: (each[1], -scores[each]))
+    best = _best_first(found, scores)
+    return sorted(best if most < 0 else best[:most], key=lambda each: each[1])
+
+
+def _best_first(found: list[tuple[int, int]], scores: Floats) -> list[tuple[int, int]]:
+    """Pairs by falling score, which is that of a box and a class; those without a number last."""
+    order = np.argsort(np.array([-scores[each] for each in found]), kind="stable")
+    return [found[place] for place in order]
 
 
 def _limit(op: Op, arrays: Arrays) -> list[np.ndarray]:
@@ -186,8 +190,7 @@ def _regular(op: Op, boxes: Floats, scores: Floats) -> list[tuple[int, int]]:
             attrs.real("iou_threshold"),
         )
         found += [(int(place), label) for place in places[kept]]
-    found.sort(key=lambda each: -scores[each])
-    return found[: attrs.whole("max_detections")]
+    return _best_first(found, scores)[: attrs.whole("max_detections")]
 
 
 def _fast(op: Op, boxes: Floats, scores: Floats) -> list[tuple[int, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from circlet.ir import DType, Op
@@ -87,13 +89,18 @@ def _fits(op: Op) -> bool:
     return all(same) and counts and whole and anchors[1] == 4 and images[1] == 2
 
 
+def proposal_counts(op: Op, scores: tuple[int, ...]) -> tuple[int, int]:
+    """How many boxes of an image are looked at, and how many come out, for scores of a shape."""
+    attrs, each = attributes(op), prod(scores[1:])
+    before, after = attrs.whole("pre_nms_max"), attrs.whole("post_nms_max")
+    looked_at = min(before, each) if before > 0 else each
+    return looked_at, min(after, looked_at) if after > 0 else looked_at
+
+
 def _cost(op: Op) -> Cost:
-    scores, attrs = operand(op, 0), attributes(op)
-    each = scores.elements // max(scores.static_shape[0], 1) if scores.shape else 0
-    kept = [each, *(attrs.whole(n) for n in ("pre_nms_max", "post_nms_max") if attrs.whole(n) > 0)]
-    return Cost(
-        bytes=moves_bytes(op).bytes, operations=scores.elements * (_BOX + _PAIR * min(kept))
-    )
+    scores = operand(op, 0)
+    kept = min(proposal_counts(op, scores.static_shape))
+    return Cost(bytes=moves_bytes(op).bytes, operations=scores.elements * (_BOX + _PAIR * kept))
 
 
 nnapi_kind(

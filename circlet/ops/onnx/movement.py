@@ -241,16 +241,24 @@ def _top_k(attrs: OnnxAttrs, x: Array, count: Any = None) -> tuple[Array, Array]
 onnx_kind("TopK", _top_k, inputs=(1, 2))
 
 
-def _unique(attrs: OnnxAttrs, x: Array) -> tuple[Array, ...]:
-    axis = attrs.get("axis")
+def distinct(x: Array, axis: int | None, is_rising: bool) -> tuple[Array, ...]:
+    """Distinct elements, or slices along an axis, in rising order or in that of their first places.
+
+    With them come where each stands first, for each element the number of its own, and how often
+    each comes. All that is no number is one element, the last.
+    """
     made, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
     inverse = inverse.reshape(-1)
-    if not attrs.get("sorted", 1):
+    if not is_rising:
         order = np.argsort(first, kind="stable")
         rank = np.argsort(order, kind="stable")
         made = np.take(made, order, axis=0 if axis is None else axis)
         first, counts, inverse = first[order], counts[order], rank[inverse]
     return made, first, inverse, counts
+
+
+def _unique(attrs: OnnxAttrs, x: Array) -> tuple[Array, ...]:
+    return distinct(x, attrs.get("axis"), bool(attrs.get("sorted", 1)))
 
 
 onnx_kind("Unique", _unique)

@@ -248,6 +248,28 @@ def distinct(net: Net) -> list[Tensor]:
     return made
 
 
+def sorted_distinct(net: Net) -> list[Tensor]:
+    """ONNX's Unique of every type: sorted or not, with some of its results or all of them."""
+    b, made = net.b, list[Tensor]()
+    steps = b.op("ROUND", [b.op("MUL", [net.table, b.constant("scale", np.float32(3))])])
+    some = b.op("ROUND", [net.rows])
+    broken = b.op("SQRT", [steps])
+    signed = b.op("MUL", [steps, b.constant("signed zeros", np.array([0, -0.0, 1, 0], np.float32))])
+    given = [steps, some, broken, signed, net.reshape(some, -1)]
+    whole = ((steps, "INT8"), (some, "INT32"), (steps, "INT64"), (some, "BOOL"))
+    for values, name in (*whole, (b.op("ABS", [steps]), "UINT8"), (some, "INT16")):
+        given.append(b.op("CAST", [values], CastAttrs("FLOAT32", name), dtype=DType[name]))
+    for number, values in enumerate(given):
+        for rising in (0, 1):
+            shapes = ((None,), (None,), (None,), (None,))[: 1 + number % 4]
+            types = [values.dtype, *[DType.INT64] * 3]
+            results = [Tensor("unique", t, s) for t, s in zip(types, shapes, strict=False)]
+            attrs = OnnxAttrs((("sorted", rising),), 11)
+            b.op_many("CUSTOM", [values], results, attrs, custom_code="onnx.Unique")
+            made += results
+    return [*made, b.op("NEG", [made[0]])]
+
+
 def thinned(net: Net) -> list[Tensor]:
     """LiteRT's NON_MAX_SUPPRESSION, of a number of boxes that a run says, and what it found."""
     b, made = net.b, list[Tensor]()

@@ -28,6 +28,7 @@ from tests.backends.cpu.bound_nets import (
     numbers,
     places,
     scattered,
+    sorted_distinct,
     thinned,
 )
 from tests.backends.cpu.cases import each_width
@@ -45,6 +46,7 @@ KINDS: tuple[Callable[[Net], list[Tensor]], ...] = (
     thinned,
     distinct,
     scattered,
+    sorted_distinct,
 )
 
 

@@ -4,7 +4,7 @@
 #define CIRCLET_BOUNDED_SUPPRESSION_H
 
 #include "bounded.h"
-#include "stop.h"
+#include "radix_sort.h"
 #include "vmath.h"
 
 struct bounded_suppression_params {
@@ -13,52 +13,6 @@ struct bounded_suppression_params {
     int64_t boxes; /* of an image, as many as there is room for */
     int64_t kept;  /* most of a class that the result has room for */
 };
-
-#define SUPPRESSION_RADIX_BITS 8
-#define SUPPRESSION_RADIX (1 << SUPPRESSION_RADIX_BITS)
-#define SUPPRESSION_SORT_WORK 16 /* of a candidate, in comparisons of vectors */
-
-/* A score as a number that falls where the score rises; 0 and -0 are equal, NaN comes last. */
-CIRCLET_INLINE uint32_t suppression_key(float score) {
-    if (score != score) return UINT32_MAX;
-    union { float value; uint32_t bits; } u = {score + 0.0f};
-    return u.bits >> 31 ? u.bits : ~u.bits & 0x7fffffffu;
-}
-
-typedef struct suppression_list {
-    uint32_t *key;
-    int32_t *box;
-} suppression_list;
-
-/* Sorts by one digit of the keys, equal ones in the order that they have; 0 where all are equal. */
-CIRCLET_INLINE int suppression_pass(suppression_list from, suppression_list to, int64_t count,
-                                    int shift) {
-    int64_t start[SUPPRESSION_RADIX];
-    for (int64_t i = 0; i < SUPPRESSION_RADIX; i++) start[i] = 0;
-    for (int64_t i = 0; i < count; i++) start[from.key[i] >> shift & (SUPPRESSION_RADIX - 1)]++;
-    if (start[from.key[0] >> shift & (SUPPRESSION_RADIX - 1)] == count) return 0;
-    for (int64_t i = 0, sum = 0; i < SUPPRESSION_RADIX; i++) {
-        int64_t own = start[i];
-        start[i] = sum;
-        sum += own;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = start[from.key[i] >> shift & (SUPPRESSION_RADIX - 1)]++;
-        to.key[at] = from.key[i], to.box[at] = from.box[i];
-    }
-    return 1;
-}
-
-/* The candidates in rising order of their keys. */
-CIRCLET_INLINE suppression_list suppression_sorted(suppression_list list, suppression_list other,
-                                                   int64_t count) {
-    for (int shift = 0; count && shift < 32; shift += SUPPRESSION_RADIX_BITS) {
-        if (!suppression_pass(list, other, count, shift)) continue;
-        suppression_list sorted = other;
-        other = list, list = sorted;
-    }
-    return list;
-}
 
 /* Lower corner and upper corner. */
 CIRCLET_INLINE void suppression_corners(const float *box, float *corners, int is_centred) {
@@ -103,7 +57,7 @@ CIRCLET_INLINE void suppression_keep(float *const *kept, int64_t count, const fl
 
 /* The boxes of one class whose score is above the bar, where there is one. Most vectors of scores
  * have none. */
-CIRCLET_INLINE int64_t suppression_candidates(suppression_list list, const float *scores,
+CIRCLET_INLINE int64_t suppression_candidates(radix_list list, const float *scores,
                                               int64_t boxes, const float *bar) {
     int64_t count = 0;
     for (int64_t first = 0; first < boxes; first += CIRCLET_LANES) {
@@ -111,8 +65,7 @@ CIRCLET_INLINE int64_t suppression_candidates(suppression_list list, const float
         int is_whole = first + CIRCLET_LANES <= boxes;
         if (bar && is_whole && v_all(~(vi)(v_load(scores + first) > v_splat(*bar)))) continue;
         for (int64_t i = first; i < last; i++) {
-            list.key[count] = suppression_key(scores[i]);
-            list.box[count] = (int32_t)i;
+            radix_set(list, count, radix_falling_key_f32(scores[i]), (int32_t)i, 4);
             count += !bar || scores[i] > *bar;
         }
     }
@@ -131,21 +84,21 @@ CIRCLET_INLINE void bounded_suppression(const struct bounded_suppression_params 
     most = limit < 0 ? s_min_i64(most, 1) : most; /* any two boxes overlap by more */
     float *kept[5], corners[4];
     for (int k = 0; k < 5; k++) kept[k] = (float *)scratch + k * room;
-    suppression_list list = {(uint32_t *)(kept[4] + room), (int32_t *)(kept[4] + 2 * room)};
-    suppression_list other = {list.key + 2 * room, list.box + 2 * room};
+    radix_list list = {kept[4] + room, (int32_t *)(kept[4] + 2 * room)};
+    radix_list other = {kept[4] + 3 * room, (int32_t *)(kept[4] + 4 * room)};
     stop_count stop = stop_start(x[8]);
     for (int64_t group = 0; group < p->batches * p->classes; group++) {
         const float *of_image = (const float *)x[0] + group / p->classes * p->boxes * 4;
         const float *scores = (const float *)x[1] + group * p->boxes;
         int64_t own = 0, count = suppression_candidates(list, scores, boxes, x[4]);
-        suppression_list sorted = suppression_sorted(list, other, count);
+        radix_list sorted = radix_sorted(list, other, count, 4, &stop);
         for (int64_t i = 0; i < count && own < most; i++) {
-            if (stop_after(&stop, SUPPRESSION_SORT_WORK + own / CIRCLET_LANES)) return;
-            suppression_corners(of_image + 4 * sorted.box[i], corners, is_centred);
+            if (stop_after(&stop, 1 + own / CIRCLET_LANES)) return;
+            suppression_corners(of_image + 4 * sorted.place[i], corners, is_centred);
             if (suppression_overlaps(kept, own, corners, limit)) continue;
             suppression_keep(kept, own++, corners);
             int64_t *row = rows + 3 * (*found)++;
-            row[0] = group / p->classes, row[1] = group % p->classes, row[2] = sorted.box[i];
+            row[0] = group / p->classes, row[1] = group % p->classes, row[2] = sorted.place[i];
         }
     }
 }

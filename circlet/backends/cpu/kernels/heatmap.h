@@ -19,13 +19,6 @@ struct heatmap_max_keypoint_params {
     struct box_scale place;
 };
 
-CIRCLET_INLINE float heatmap_number(const struct heatmap_max_keypoint_params *p, const void *map,
-                                    int64_t at, int type) {
-    if (type == ELEMENT_F32) return ((const float *)map)[at];
-    int32_t stored = type == ELEMENT_U8 ? ((const uint8_t *)map)[at] : ((const int8_t *)map)[at];
-    return ((float)stored - (float)p->map.zero) * p->map.scale;
-}
-
 /* A position next to one; maps are mirrored at their borders. */
 CIRCLET_INLINE int64_t heatmap_mirrored(int64_t at, int64_t size) {
     at = at < 0 ? -at : at;
@@ -55,11 +48,11 @@ static float heatmap_refine(const float grid[3][3], float tolerance, float *shif
 /* The first of the largest pixels of a map, row after row. */
 CIRCLET_INLINE int64_t heatmap_highest(const struct heatmap_max_keypoint_params *p, const void *maps,
                                        int64_t first, stop_count *stop, int type) {
-    float most = heatmap_number(p, maps, first, type);
+    float most = box_number(maps, first, p->map, type);
     int64_t found = 0;
     for (int64_t y = 0; y < p->size; y++) {
         for (int64_t x = 0; x < p->size; x++) {
-            float next = heatmap_number(p, maps, first + y * p->row + x * p->column, type);
+            float next = box_number(maps, first + y * p->row + x * p->column, p->map, type);
             if (next > most) most = next, found = y * p->size + x;
         }
         if (stop_after(stop, p->size)) break;
@@ -72,12 +65,12 @@ CIRCLET_INLINE void heatmap_max_keypoint(const struct heatmap_max_keypoint_param
                                          void *const *x, void *scratch, int64_t begin,
                                          int64_t end, int type) {
     (void)scratch;
-    const int is_stored = type != ELEMENT_F32;
+    const int own = box_type(type);
     stop_count stop = stop_start(x[4]);
     for (int64_t index = begin * p->points; index < end * p->points; index++) {
         int64_t box = index / p->points, first = box * p->box + index % p->points * p->point;
         float corner[4], grid[3][3], shift[2];
-        if (!box_corners(x[1], box, p->corner, is_stored, corner)) {
+        if (!box_corners(x[1], box, p->corner, own, corner)) {
             refuse_run(x[4]);
             return;
         }
@@ -86,20 +79,14 @@ CIRCLET_INLINE void heatmap_max_keypoint(const struct heatmap_max_keypoint_param
         for (int i = 0; i < 9; i++) {
             int64_t at = heatmap_mirrored(row + i / 3 - 1, p->size) * p->row;
             at += heatmap_mirrored(column + i % 3 - 1, p->size) * p->column;
-            grid[i / 3][i % 3] = heatmap_number(p, x[0], first + at, type);
+            grid[i / 3][i % 3] = box_number(x[0], first + at, p->map, type);
         }
         float height = heatmap_refine(grid, p->tolerance, shift);
-        if (is_stored) {
-            double steps = box_half_away((double)(height / p->height.scale + (float)p->height.zero));
-            if (type == ELEMENT_U8) ((uint8_t *)x[2])[index] = (uint8_t)box_clamp(steps, 0, 255);
-            else ((int8_t *)x[2])[index] = (int8_t)box_clamp(steps, -128, 127);
-        } else {
-            ((float *)x[2])[index] = height;
-        }
+        box_store(x[2], index, height, p->height, type);
         for (int i = 0; i < 2; i++) {
             float at = (float)(i ? row : column) + shift[i] + 0.5f;
             float side = corner[i + 2] - corner[i];
-            box_store(x[3], index * 2 + i, at / (float)p->size * side + corner[i], p->place, is_stored);
+            box_store(x[3], index * 2 + i, at / (float)p->size * side + corner[i], p->place, own);
         }
     }
 }

@@ -54,9 +54,10 @@ static int region_at(const struct region_boxes *b, const struct region_image *im
                      const void *boxes, const void *batches, int64_t index, int batch_bytes,
                      int is_stored, int is_android, region *to) {
     struct box_scale stored = {b->scale, b->zero};
+    const int own = is_stored ? ELEMENT_U16 : ELEMENT_F32;
     float given[4];
     for (int i = 0; i < 4; i++)
-        given[i] = box_number(boxes, index * b->columns + b->first + i, stored, is_stored);
+        given[i] = box_number(boxes, index * b->columns + b->first + i, stored, own);
     if (b->first) to->image = (int64_t)box_clamp(((const float *)boxes)[index * b->columns], -1, 1e9);
     else if (batch_bytes == 8) to->image = ((const int64_t *)batches)[index];
     else to->image = ((const int32_t *)batches)[index];

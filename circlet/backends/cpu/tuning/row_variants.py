@@ -144,6 +144,8 @@ _DATA_MOVEMENT = (
         f"{_ONE}NonMaxSuppressionV4_001",
     ),
     _row("bbox_transform", "boxes", "boxes moved by deltas", _F, "regions", ""),
+    _row("box_limit", "box_limit", "the best boxes of classes", _F, "box_heads", ""),
+    _row("proposals", "proposals", "proposals of regions", _F, "box_heads", ""),
     _row("refuse", "refusal", "branches that must not be taken", _E, "control", ""),
     _row("heatmap_max_keypoint", "heatmap", "keypoints of maps", _F, "regions", ""),
     _row("roi_align", "regions", "regions of images, sampled", _O, "regions", ""),
@@ -155,6 +157,7 @@ _DATA_MOVEMENT = (
     _row("bounded_concatenation", "bounded", "parts of any length", _E, "bounds", ""),
     _row("bounded_tail", "bounded", "what lies behind a size", _E, "bounds", ""),
     _row("bounded_unique", "bounded_unique", "distinct elements", _E, "bounds", ""),
+    _row("bounded_unique_rising", "bounded_unique", "likewise, sorted", _E, "bounds", ""),
     _row("bounded_suppression", "bounded_suppression", "boxes by class", _E, "bounds", ""),
     _row("user_op", "user_op", "the user's operators", _F, "frontends/test_user_ops", ""),
 )

@@ -36,9 +36,17 @@ from circlet.plan.size_rules import settle_sizes
 from circlet.plan.sizes import SizeTable
 from circlet.target.targets import parse_target
 from tests import corpora
-from tests.backends.cpu.bound_nets import Net, detections, distinct, movements, numbers
+from tests.backends.cpu.bound_nets import (
+    Net,
+    detections,
+    distinct,
+    movements,
+    numbers,
+    sorted_distinct,
+)
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.stablehlo_graphs import joined_windows
+from tests.backends.cpu.test_box_heads import detector
 from tests.backends.cpu.test_col2im import images
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_sums
@@ -217,19 +225,28 @@ def patches(name: str) -> Graph:
     return cases.graph()
 
 
-@cache
-def _counted() -> Graph:
-    net, table = Net(), SizeTable()
-    outputs = [*numbers(net), *movements(net), *detections(net), *distinct(net)]
-    graph = net.b.output(*outputs).build()
+def bounded(graph: Graph) -> Graph:
+    """A graph over tensors with room for every run."""
+    table = SizeTable()
     settle_sizes(graph, table)
     (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
     return bounded_partition(whole, table, 1 << 20).graph()
 
 
+@cache
+def _counted() -> Graph:
+    net = Net()
+    outputs = [*numbers(net), *movements(net), *detections(net), *distinct(net)]
+    return bounded(net.b.output(*outputs, *sorted_distinct(net)).build())
+
+
 def counted(name: str) -> Graph:
     """Operators over rows that a run counts."""
     return _counted()
+
+
+def of_boxes(name: str) -> Graph:
+    return bounded(detector())
 
 
 def refused_branch(_: str) -> Graph:
@@ -293,7 +310,10 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "bounded_concatenation": counted,
     "bounded_tail": counted,
     "bounded_suppression": counted,
+    "box_limit": of_boxes,
+    "proposals": of_boxes,
     "bounded_unique": counted,
+    "bounded_unique_rising": counted,
 }
 
 

@@ -14,7 +14,6 @@ from circlet.backends.cpu.lowering import (
     NoRef,
     ParamValue,
     Ref,
-    StopRef,
     TensorRef,
 )
 from circlet.ir import DType, Op, Tensor
@@ -23,7 +22,6 @@ from circlet.ops.bounded import (
     SIZE,
     SIZE_LIST,
     TAIL,
-    UNIQUE,
     WHERE,
     AxisAttrs,
     SizeAttrs,
@@ -36,7 +34,6 @@ from circlet.target.targets import Target
 
 _MOST_NUMBERS = 32
 _AXES = 6
-_MOST_UNIQUE, _SLOT_BYTES = 1 << 30, 4  # of the table of bounded_unique.h
 
 
 def ref_or_none(context: Context, tensor: Tensor | None) -> Ref:
@@ -139,30 +136,10 @@ def _lower_tail(op: Op, context: Context) -> None:
     context.call(op, Kernel("bounded.h", "bounded_tail"), params, operands, op.outputs, tasks=tasks)
 
 
-def _refuses_unique(op: Op, target: Target) -> str | None:
-    if operand(op, 0).elements >= _MOST_UNIQUE:
-        return f"lists of {_MOST_UNIQUE} elements and more"
-    return not_copyable(op.outputs[0])
-
-
-def _lower_unique(op: Op, context: Context) -> None:
-    given, (values, places, _) = operand(op, 0), op.outputs
-    params: dict[str, ParamValue] = {"elements": given.elements}
-    operands = [*_sources(op, context), *map(TensorRef, op.outputs), StopRef()]
-    is_float = int(given.dtype is DType.FLOAT32)
-    arguments = (element_bytes(values), is_float, element_bytes(places))
-    kernel = Kernel("bounded_unique.h", "bounded_unique", arguments)
-    slots = 1 << (2 * given.elements - 1).bit_length()
-    context.call(
-        op, kernel, params, operands, op.outputs, scratch_bytes=_SLOT_BYTES * max(2, slots)
-    )
-
-
 LOWERINGS.add(Lowering(SIZE, "size", lambda op, target: None, _lower_size))
 LOWERINGS.add(Lowering(SIZE_LIST, "size_list", _refuses_list, _lower_list))
 LOWERINGS.add(Lowering(WHERE, "bounded_where", _refuses_where, _lower_where))
 LOWERINGS.add(
     Lowering(CONCATENATION, "bounded_concatenation", _refuses_concatenation, _lower_concatenation)
 )
-LOWERINGS.add(Lowering(UNIQUE, "bounded_unique", _refuses_unique, _lower_unique))
 LOWERINGS.add(Lowering(TAIL, "bounded_tail", _refuses_tail, _lower_tail))

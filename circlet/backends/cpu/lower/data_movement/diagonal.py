@@ -1,4 +1,4 @@
-"""Diagonals as strided copies, and the kinds whose output sizes only their data tell."""
+"""Diagonals as strided copies."""
 
 from __future__ import annotations
 
@@ -45,15 +45,3 @@ for _kind, _lower in (("MATRIX_DIAG", _lower_diagonal), ("MATRIX_SET_DIAG", _low
     LOWERINGS.add(
         Lowering(_kind, _kind.lower(), _refuses, _lower, strided_inputs=True, strided_output=True)
     )
-
-
-def _depends_on_data(op: Op, target: Target) -> str | None:
-    return "how many elements come out is known only when it has run"
-
-
-def _never(op: Op, context: Context) -> None:
-    raise AssertionError(f"{op.label} was refused")
-
-
-for _kind in ("WHERE", "UNIQUE"):
-    LOWERINGS.add(Lowering(_kind, "by_size", _depends_on_data, _never))
