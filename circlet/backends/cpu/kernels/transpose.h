@@ -167,17 +167,30 @@ CIRCLET_INLINE void transpose_block(char *to, int64_t to_stride, const char *fro
     else TRANSPOSE_EACH(transpose_block, size, to, to_stride, from, from_stride, loaded, stored);
 }
 
+/* Fetch the lines that the block behind the one at (c, i) will write, to own them by then: as rows of
+ * the result lie far apart, the processor does not foresee them. */
+CIRCLET_INLINE void transpose_foresee(const struct transpose_plane *p, int64_t c, int64_t i,
+                                      int size, int n) {
+    c += n;
+    if (c + n > p->columns) c = 0, i += 64 / size;
+    if (i + 64 / size > p->inner) return;
+    CIRCLET_UNROLL for (int k = 0; k < n; k++)
+        __builtin_prefetch(p->to + (c + k) * p->to_stride + i * size, 1);
+}
+
 /* At least n elements each way. The last blocks overlap those before them; blocks that fill one
  * cache line of the result follow each other, so that it is written once. */
 CIRCLET_INLINE void transpose_blocks(const struct transpose_plane *p, int size, int n) {
     int line = 64 / size;
     for (int64_t i0 = 0; i0 < p->inner; i0 += line)
-        for (int64_t c0 = 0; c0 < p->columns; c0 += n)
+        for (int64_t c0 = 0; c0 < p->columns; c0 += n) {
+            transpose_foresee(p, c0, i0, size, n);
             for (int64_t i1 = i0; i1 < s_min_i64(i0 + line, p->inner); i1 += n) {
                 int64_t c = s_min_i64(c0, p->columns - n), i = s_min_i64(i1, p->inner - n);
                 transpose_block(p->to + c * p->to_stride + i * size, p->to_stride,
                            p->from + c * size + i * p->from_stride, p->from_stride, n, n, size, n);
             }
+        }
 }
 
 /* Few rows to one run: what a block stores behind an element's few belongs to the next one. */
