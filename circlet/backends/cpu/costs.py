@@ -10,6 +10,7 @@ from __future__ import annotations
 _LATENCY = 8.0  # of a step of depth: below it, multiply-adds wait for each other
 _STEP = 1.0  # what a step of depth takes besides
 _LOAD, _HALF_LOAD = 1.0, 0.8  # of a vector or a broadcast input; where tiles are half a vector wide
+_BROADCAST_LOAD = 1.25  # of either, where a broadcast is an instruction of its own
 _LANE_LOAD, _LANE_STEP = 0.5, 1.5  # where one load brings a pixel's inputs of four steps
 _DOT_LOAD = 0.4  # loads of 8-bit kernels, over a dot product
 _PAIR_LOAD, _PAIR_STEP = 0.2, 0.6  # where two instructions and more make a sum of it
@@ -30,6 +31,12 @@ def float_tile(pixels: int, vectors: float, depth: int) -> float:
     """
     inputs = pixels * (_HALF_LOAD if vectors < 1 else _LOAD)
     return (max(pixels * vectors, inputs + vectors * _LOAD, _LATENCY) + _STEP) * depth
+
+
+def broadcast_tile(pixels: int, vectors: float, depth: int) -> float:
+    """The same where multiply-adds do not broadcast an input that they load themselves."""
+    loads = (pixels + vectors) * _BROADCAST_LOAD
+    return (max(pixels * vectors, loads, _LATENCY) + _STEP) * depth
 
 
 def lane_tile(pixels: int, vectors: float, depth: int) -> float:

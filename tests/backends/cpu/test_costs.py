@@ -12,6 +12,8 @@ def test_a_float_tile_takes_its_products_its_loads_or_its_latency() -> None:
     assert costs.float_tile(14, 1, 10) == (15 + 1) * 10
     assert costs.float_tile(14, 0.5, 10) == pytest.approx((14 * 0.8 + 0.5 + 1) * 10)
     assert costs.float_tile(1, 1, 10) == (8 + 1) * 10
+    assert costs.broadcast_tile(11, 1, 10) == (15 + 1) * 10
+    assert costs.broadcast_tile(6, 2, 10) == costs.float_tile(6, 2, 10)
 
 
 def test_a_dot_tile_takes_its_products_and_part_of_its_loads() -> None:

@@ -29,7 +29,8 @@ class Registers:
     Attributes:
         count: Architectural vector registers, or their worth where vectors are emulated.
         by_lane: Whether one register holds several inputs of a pixel, multiplied by lane.
-        has_halves: Whether half a vector may take less time than a whole one.
+        has_halves: Whether half a vector may take less time than a whole one, and multiply-adds
+            broadcast an input from memory.
     """
 
     count: int
@@ -84,7 +85,8 @@ def tiles_of(
     counts = [float(count) for count in range(1, min(_MOST_VECTORS, ceil(vectors)) + 1)]
     halves = (count - 0.5 for count in counts if vectors % 1)
     counts += [half for half in halves if vectors % half == 0]
-    cost = costs.lane_tile if registers.by_lane else costs.float_tile
+    cost = costs.lane_tile if registers.by_lane else costs.broadcast_tile
+    cost = costs.float_tile if registers.has_halves else cost
     candidates = [
         (tile, cost(tile.pixels, tile.vectors, depth))
         for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
