@@ -317,3 +317,20 @@ def test_damage_ends_in_a_coded_error(seed: int) -> None:
             circlet.load(b"\x08" + damaged.tobytes()[1:])
         except CircletError as error:
             assert error.code.startswith("E-")
+
+
+def test_nodes_may_stand_ahead_of_what_they_read() -> None:
+    """Those in a branch count too."""
+    branch = helper.make_graph(
+        [node("Add", "c c", "d")], "branch", [], [helper.make_tensor_value_info("d", FLOAT, [2])]
+    )
+    chosen = node("If", "yes", "y", then_branch=branch, else_branch=branch)
+    nodes = [chosen, node("Mul", "b x", "c"), node("Add", "x x", "b")]
+    data = model(nodes, {"x": [2]}, {"y": [2]}, {"yes": np.array(True)})
+    assert run(data, np.array([1, 2], np.float32))[0].tolist() == [4, 16]
+
+
+def test_nodes_that_read_each_other_are_refused() -> None:
+    nodes = [node("Add", "b x", "y"), node("Add", "y x", "b")]
+    with pytest.raises(GraphError, match="reads a value that nothing before it gives"):
+        circlet.load(model(nodes, {"x": [2]}, {"y": [2]}))

@@ -331,3 +331,23 @@ def test_every_kind_keeps_what_is_known_of_its_sizes() -> None:
     assert sizes("GridSample", Tensor("g", DType.FLOAT32, (2, 4, 5, 2))) == (2, 3, 4, 5)
     assert sizes("CenterCropPad", [4, 9], axes=(2, 3)) == (2, 3, 4, 9)
     assert sizes("Transpose", perm=(0, 2, 3, 1)) == (2, 8, 6, 3)
+
+
+def test_a_mask_over_a_past_and_new_words_is_as_long_as_both() -> None:
+    """A decoder whose mask has a size of its own, which no single size for all inputs fits."""
+    nodes = [
+        node("Concat", "past new", "all", axis=1),
+        node("Shape", "all", "length", start=1),
+        node("Squeeze", "length", "count"),
+        node("Range", "zero count one", "places"),
+        node("Gather", "mask places", "seen", axis=1),
+        node("Mul", "all seen", "y"),
+    ]
+    inputs = {"past": ["n", "past"], "new": ["n", "words"], "mask": ["n", "all words"]}
+    data = model(nodes, inputs, {"y": ["n", "m"]}, {"zero": np.array(0), "one": np.array(1)})
+    session = circlet.Session(data, cache=False)
+    assert [value.shape for value in session.inputs] == [(1, 1), (1, 1), (1, 2)]
+    past, new, mask = (np.arange(2 * n, dtype=np.float32).reshape(2, n) for n in (3, 2, 5))
+    got = session.run([past, new, mask])
+    for mine, other in zip(got.values(), peer(data, past, new, mask), strict=True):
+        np.testing.assert_array_equal(mine, other)

@@ -48,7 +48,7 @@ def check_nodes(proto: Any, opsets: Mapping[str, int]) -> None:
     own = {(function.domain, function.name) for function in proto.functions}
     for body in (proto.graph, *proto.functions):
         stated = opsets if body is proto.graph else stated_opsets(body.opset_import)
-        for graph in _graphs(body):
+        for graph in all_graphs(body):
             _check_sizes(graph)
             for node in graph.node:
                 if (node.domain, node.op_type) not in own:
@@ -74,11 +74,11 @@ def place(node: Any) -> str:
 def all_nodes(proto: Any) -> Iterator[Any]:
     """All nodes of a model, those of nested graphs and of its functions included."""
     for body in (proto.graph, *proto.functions):
-        for graph in _graphs(body):
+        for graph in all_graphs(body):
             yield from graph.node
 
 
-def _graphs(body: Any) -> Iterator[Any]:
+def all_graphs(body: Any) -> Iterator[Any]:
     """A graph or function, and the graphs that its nodes hold."""
     waiting = [body]
     while waiting:
