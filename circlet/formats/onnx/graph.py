@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
@@ -12,7 +12,7 @@ from circlet.formats.onnx.checked import place
 from circlet.formats.onnx.halves import OTHER_TYPES, TYPED, Halves
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.rank import UnknownRankError
-from circlet.formats.onnx.sequences import TensorList, tensor_list
+from circlet.formats.onnx.sequences import GrowingList, StackedList, TensorList, tensor_list
 from circlet.formats.onnx.table import find_importer
 from circlet.formats.onnx.tensors import TensorStore, dtype_of
 from circlet.ir import DType, Graph, Op, Origin, Tensor
@@ -114,6 +114,13 @@ class GraphImporter:
         results = [inner.value(out.name, f"output of {proto.name}") for out in proto.output]
         return inner.graph.ops, results
 
+    def unfolded(self, proto: Any, given: Sequence[Tensor]) -> tuple[list[Op], list[Tensor]]:
+        """The ops of a graph over some tensors, as ops of this graph, and its results."""
+        inner = self.inner(proto)
+        inner._is_inlined = True
+        results = inner.bound(given)
+        return inner.graph.ops, results
+
     def bound(self, given: Sequence[Tensor]) -> list[Tensor]:
         """The results of a graph whose inputs are these tensors.
 
@@ -150,6 +157,10 @@ class GraphImporter:
         return outer if self._is_inlined else self._capture(outer)
 
     def _capture(self, outer: Tensor) -> Tensor:
+        if isinstance(outer, StackedList) and outer.stack is not None:
+            return replace(outer, stack=self._capture(outer.stack))
+        if isinstance(outer, GrowingList):
+            return replace(outer, items=None)
         if isinstance(outer, TensorList):
             items = outer.items
             return tensor_list(outer.name, items and [self._capture(item) for item in items])
