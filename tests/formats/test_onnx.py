@@ -334,3 +334,13 @@ def test_nodes_that_read_each_other_are_refused() -> None:
     nodes = [node("Add", "b x", "y"), node("Add", "y x", "b")]
     with pytest.raises(GraphError, match="reads a value that nothing before it gives"):
         circlet.load(model(nodes, {"x": [2]}, {"y": [2]}))
+
+
+def test_operators_of_their_own_record_are_native_in_half_precision() -> None:
+    data = model([node("Erf", "x", "a"), node("Neg", "a", "y")], {"x": [5]}, {"y": [5]}, dtype=10)
+    session = circlet.Session(data, cache=False, strict=True)
+    x = np.linspace(-2, 2, 5, dtype=np.float16)
+    got = session.run([x])["y"]
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, run(data, x)[0], atol=1e-3)
+    assert got[3] == np.float16(-0.8427)

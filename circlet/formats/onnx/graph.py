@@ -283,7 +283,9 @@ class GraphImporter:
         cause: UnknownRankError | None = None
         function = find_importer(node.domain, node.kind, node.opset)
         attempts = [] if function is None else [function, self._halves.widened(function)]
-        if node.kind not in _PASSING and any(
+        if function is None and _is_native(node):
+            attempts = [self._halves.widened(self._own_floats)]
+        elif node.kind not in _PASSING and any(
             t is not None and t.dtype.is_small for t in node.inputs
         ):
             attempts = attempts[1:]  # importers look at elements as numpy has them
@@ -314,6 +316,13 @@ class GraphImporter:
             tensor.dtype = inferred.dtype
             tensor.shape, tensor.has_rank = inferred.shape, inferred.has_rank
         node.ops.append(op)
+        return outputs
+
+    def _own_floats(self, node: Node) -> list[Tensor]:
+        """A node of half precision as its own operator over FLOAT32 operands."""
+        outputs = self.own_record(node)
+        for tensor in outputs:
+            tensor.dtype = DType.FLOAT32
         return outputs
 
     def _stated_output(self, node: Node, index: int) -> Tensor:
@@ -348,6 +357,12 @@ class GraphImporter:
         self.graph.ops.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))
         self.graph.ops.append(copy_op(tensor, result, origin, sizes))
         return result
+
+
+def _is_native(node: Node) -> bool:
+    """Whether native code computes FLOAT32 elements by the node's own record."""
+    record = find(f"CUSTOM:{PREFIX}{_label(node)}")
+    return record is not None and record.scalar is not None
 
 
 def _label(node: Node) -> str:
