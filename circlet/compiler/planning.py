@@ -34,6 +34,7 @@ from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
 from circlet.plan.partition import Partition
 from circlet.plan.shapes import fix_shapes
 from circlet.plan.size_rules import settle_sizes
+from circlet.plan.spreads import drop_spreads
 from circlet.target.targets import parse_targets
 
 T = TypeVar("T")
@@ -117,6 +118,7 @@ def plan(
     model, open_sizes = _rewritten(template, job)
     graph = model.main
     settle_sizes(graph, job.sizes)
+    drop_spreads(graph, job.sizes)
     asked = [asking(compiler) for compiler in compilers]
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asked]
     placed = _placed(graph, options, template.words, candidates)

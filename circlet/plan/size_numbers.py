@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 from circlet.ir import Op
 from circlet.ops import find
 from circlet.ops.operands import known_ints, operand
-from circlet.plan.sizes import GREATEST, LEAST, PRODUCT, SUM, Numbers, SizeTable, is_open
+from circlet.plan.sizes import (
+    GREATEST,
+    LEAST,
+    PRODUCT,
+    SUM,
+    Numbers,
+    SizeTable,
+    is_open,
+    spread,
+)
 
 Rule = Callable[[Op, SizeTable], Numbers | None]
 
@@ -75,6 +84,12 @@ def _sliced_numbers(op: Op, table: SizeTable) -> Numbers | None:
     return tuple(given[taken.start + i * taken.step] for i in range(taken.count or 0))
 
 
+def _broadcast_numbers(op: Op, table: SizeTable) -> Numbers | None:
+    """Sizes that two lists of sizes have together, where a plan can tell that they fit."""
+    first, second = table.elements(op.input(0)), table.elements(op.input(1))
+    return None if first is None or second is None else spread([first, second])
+
+
 def _all_numbers(op: Op, table: SizeTable) -> Numbers | None:
     parts = [table.elements(tensor) for tensor in op.inputs]
     known = [part for part in parts if part is not None]
@@ -91,6 +106,7 @@ _KINDS: Mapping[str, Rule] = {
     "GATHER": _gathered_numbers,
     "STRIDED_SLICE": _sliced_numbers,
     "SLICE": _sliced_numbers,
+    "BROADCAST_ARGS": _broadcast_numbers,
     "CONCATENATION": _all_numbers,
     "PACK": _all_numbers,
     "ADD": _joined_numbers(SUM),

@@ -30,6 +30,7 @@ from circlet.plan.sizes import (
     SizeTable,
     fewest_of,
     most_of,
+    spread,
 )
 
 Rule = Callable[[Op, SizeTable], list[Numbers | None]]
@@ -78,20 +79,7 @@ def is_pointwise(op: Op) -> bool:
 def _pointwise(op: Op, table: SizeTable) -> list[Numbers | None]:
     shapes = [table.of(tensor) for tensor in op.inputs if tensor is not None]
     known = [shape for shape in shapes if shape is not None]
-    return [_spread(known) if len(known) == len(shapes) else None]
-
-
-def _spread(shapes: list[Numbers]) -> Numbers | None:
-    """Sizes that operands have together; None where a run alone could say whether they fit."""
-    rank = max(map(len, shapes))
-    made: list[Number] = []
-    for axis in range(rank):
-        sizes = {shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)}
-        wide = sizes - {1}
-        if len(wide) > 1:
-            return None
-        made.append(wide.pop() if wide else 1)
-    return tuple(made)
+    return [spread(known) if len(known) == len(shapes) else None]
 
 
 def _like_first(op: Op, table: SizeTable) -> list[Numbers | None]:

@@ -56,6 +56,19 @@ def is_open(numbers: Numbers) -> bool:
     return any(isinstance(number, Size) for number in numbers)
 
 
+def spread(shapes: Sequence[Numbers]) -> Numbers | None:
+    """Sizes that operands have together; None where a run alone could say whether they fit."""
+    rank = max(map(len, shapes))
+    made: list[Number] = []
+    for axis in range(rank):
+        sizes = {shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)}
+        wide = sizes - {1}
+        if len(wide) > 1:
+            return None
+        made.append(wide.pop() if wide else 1)
+    return tuple(made)
+
+
 _BOUNDS = {SUM: sum, LEAST: min, GREATEST: max, PRODUCT: prod}
 
 

@@ -351,3 +351,43 @@ def test_a_mask_over_a_past_and_new_words_is_as_long_as_both() -> None:
     got = session.run([past, new, mask])
     for mine, other in zip(got.values(), peer(data, past, new, mask), strict=True):
         np.testing.assert_array_equal(mine, other)
+
+
+def masked(axes: int) -> list[Any]:
+    """`x[flags]` as PyTorch's exporter writes it for flags of so many axes."""
+    places = [f"p{axis}" for axis in range(axes)]
+    spread = " ".join(places)
+    parts = [
+        node("NonZero", "flags", "found"),
+        node("Transpose", "found", "points", perm=[1, 0]),
+        node("Split", "points", spread.replace("p", "c"), axis=1, num_outputs=axes),
+        *(node("Squeeze", f"{p.replace('p', 'c')} one", p) for p in places),
+        node("Max", spread, "most"),
+        node("Shape", "most", "sizes"),
+        *(node("Expand", f"{p} sizes", f"{p}e") for p in places),
+        *(node("Unsqueeze", f"{p}e last", f"{p}u") for p in places),
+    ]
+    joined = node("Concat", " ".join(f"{p}u" for p in places), "at", axis=-1)
+    return [*parts, joined, node("GatherND", "x at", "kept")]
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_what_a_mask_keeps_is_native_and_may_be_indexed_again(axes: int) -> None:
+    nodes = [
+        node("Greater", "scores half", "flags"),
+        *masked(axes),
+        node("GatherND", "kept behind", "y"),
+    ]
+    sizes = [3, 4, 5][3 - axes - 1 :]
+    constants: Constants = {"half": np.float32(0.5), "one": np.array([1])}
+    constants |= {"last": np.array([-1]), "behind": np.array([[-1], [0]])}
+    inputs: dict[str, list[Any]] = {"x": sizes, "scores": sizes[:-1]}
+    for number, each in enumerate(nodes):
+        each.name = f"{number}"
+    data = model(nodes, inputs, {"y": [2, 5], "kept": ["n", 5]}, constants)
+    assert left(data) == []
+    x = np.arange(np.prod(sizes), dtype=np.float32).reshape(sizes)
+    scores = np.linspace(0, 1, x[..., 0].size, dtype=np.float32).reshape(sizes[:-1])
+    session = circlet.Session(data, cache=False)
+    for mine, other in zip(session.run([x, scores]).values(), peer(data, x, scores), strict=True):
+        np.testing.assert_array_equal(mine, other)
