@@ -78,13 +78,17 @@ class SizeTable:
     Attributes:
         sizes: The sizes of tensors of which some are open.
         numbers: The elements of small integer tensors of which some are open sizes.
+        parts: The elements of tensors that are made of such and hold sizes that are known.
         callers: The op that runs each graph whose tensors are known here.
+        zeros: Tensors of flags that say which elements of another tensor are 0.
     """
 
     def __init__(self) -> None:
         self.sizes: dict[Tensor, Numbers] = {}
         self.numbers: dict[Tensor, Numbers] = {}
+        self.parts: dict[Tensor, Numbers] = {}
         self.callers: dict[Graph, Op] = {}
+        self.zeros: dict[Tensor, Tensor] = {}
         self._known: dict[tuple[object, ...], Size] = {}
 
     def of(self, tensor: Tensor) -> Numbers | None:
@@ -100,7 +104,7 @@ class SizeTable:
             return None
         if tensor.data is not None:
             return known_ints(tensor) if tensor.elements <= _MOST_NUMBERS else None
-        return self.numbers.get(tensor)
+        return self.numbers.get(tensor, self.parts.get(tensor))
 
     def take_over(self, tensor: Tensor, given: Tensor) -> None:
         """Have an input of a graph be what it is called with."""
@@ -112,7 +116,7 @@ class SizeTable:
 
     def concerns(self, tensor: Tensor) -> bool:
         """Whether a tensor has open sizes, or elements that are."""
-        return tensor in self.sizes or tensor in self.numbers
+        return tensor in self.sizes or tensor in self.numbers or tensor in self.parts
 
     def joined(self, form: str, terms: Sequence[Number]) -> Number | None:
         """A number that follows from others; equal ones are one object; None for an overflow."""

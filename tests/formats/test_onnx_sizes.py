@@ -379,7 +379,7 @@ def test_what_a_mask_keeps_is_native_and_may_be_indexed_again(axes: int) -> None
         node("GatherND", "kept behind", "y"),
     ]
     sizes = [3, 4, 5][3 - axes - 1 :]
-    constants: Constants = {"half": np.float32(0.5), "one": np.array([1])}
+    constants: Constants = {"half": np.array(0.5, np.float32), "one": np.array([1])}
     constants |= {"last": np.array([-1]), "behind": np.array([[-1], [0]])}
     inputs: dict[str, list[Any]] = {"x": sizes, "scores": sizes[:-1]}
     for number, each in enumerate(nodes):
@@ -390,4 +390,39 @@ def test_what_a_mask_keeps_is_native_and_may_be_indexed_again(axes: int) -> None
     scores = np.linspace(0, 1, x[..., 0].size, dtype=np.float32).reshape(sizes[:-1])
     session = circlet.Session(data, cache=False)
     for mine, other in zip(session.run([x, scores]).values(), peer(data, x, scores), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize("kept", [1, 2, 4])
+def test_boxes_of_each_class_of_what_a_run_finds_are_native(kept: int) -> None:
+    """As detectors of two stages decode them: steps along columns, classes counted by a shape."""
+    nodes = [
+        node("Greater", "scores half", "flags"),
+        node("Compress", "x flags", "found", axis=0),
+        node("Shape", "found", "sizes"),
+        node("Gather", "sizes zero", "count"),
+        node("Gather", "sizes one", "width"),
+        node("Slice", "found zeros large ones step", "left"),
+        node("Concat", "count rest", "target", axis=0),
+        node("Unsqueeze", "left two", "pairs"),
+        node("Flatten", "pairs", "flat"),
+        node("Reshape", "flat target", "y"),
+        node("Squeeze", "width", "columns"),
+        node("Range", "first columns next", "places"),
+        node("Expand", "places sizes", "z"),
+    ]
+    for number, each in enumerate(nodes):
+        each.name = f"{number}"
+    one = {name: np.array([n]) for name, n in {"zero": 0, "one": 1, "large": 1 << 40}.items()}
+    more = {name: np.array([n]) for name, n in {"zeros": 0, "ones": 1, "step": 2}.items()}
+    constants: Constants = {**one, **more, "half": np.array(0.5, np.float32)}
+    constants |= {"rest": np.array([-1, 2]), "two": np.array([2])}
+    constants |= {"first": np.array(0), "next": np.array(1)}
+    outputs = {"y": ["n", 2, 2], "z": ["n", 8]}
+    data = typed(model(nodes, {"x": [4, 8], "scores": [4]}, outputs, constants), "z", 7)
+    assert left(data) == []
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    scores = (np.arange(4) < kept).astype(np.float32)
+    got = circlet.Session(data).run([x, scores])
+    for mine, other in zip(got.values(), peer(data, x, scores), strict=True):
         np.testing.assert_array_equal(mine, other)
