@@ -74,10 +74,16 @@ def layer_graph(layer: Layer) -> tuple[Graph, list[np.ndarray]]:
     return made.output(*outputs).build(), given
 
 
-def dynamic_graph(depth: int = 5, hidden: int = 20) -> tuple[Graph, list[np.ndarray]]:
-    """A graph of one DynamicQuantizeLSTM of both directions, and its inputs."""
+def dynamic_graph(
+    depth: int = 5, hidden: int = 20, lengths: tuple[int, ...] = ()
+) -> tuple[Graph, list[np.ndarray]]:
+    """A graph of one DynamicQuantizeLSTM of both directions, and its inputs.
+
+    It is over one sequence, or as many as there are lengths.
+    """
     random, made = np.random.default_rng(hidden), builder()
-    x, rows = (random.standard_normal((4, 1, depth)) * 0.4).astype(np.float32), 4 * hidden
+    sizes = 4, len(lengths) or 1, depth
+    x, rows = (random.standard_normal(sizes) * 0.4).astype(np.float32), 4 * hidden
 
     def stored(values: np.ndarray) -> Tensor:
         return constant("constant", values)
@@ -86,7 +92,8 @@ def dynamic_graph(depth: int = 5, hidden: int = 20) -> tuple[Graph, list[np.ndar
     bias = (random.standard_normal((2, 2 * rows)) * 0.4).astype(np.float32)
     scale, zero = np.full((2, rows), 0.01, np.float32), np.zeros((2, rows), np.int8)
     operands: list[Tensor | None] = [made.input("in1", DType.FLOAT32, x.shape)]
-    operands += [*map(stored, weights), stored(bias), None, None, None, None]
+    ends = stored(np.array(lengths, np.int32)) if lengths else None
+    operands += [*map(stored, weights), stored(bias), ends, None, None, None]
     operands += [stored(array) for array in (scale, zero, scale, zero)]
     outputs = [Tensor(f"out{i}", DType.FLOAT32, ()) for i in range(3)]
     attrs = OnnxAttrs((("direction", "bidirectional"), ("hidden_size", hidden)), 1)

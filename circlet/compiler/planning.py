@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from circlet.artifact.values import OPEN_SIZES, TEXT_BYTES, unique_names
+from circlet.artifact.values import TEXT_BYTES, unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.faults import Asked, faults_of, names_of, started_compiler
 from circlet.compiler.partitioning import partitioned
@@ -34,6 +34,7 @@ from circlet.plan.input_shapes import forget_computed_sizes, set_input_shapes
 from circlet.plan.partition import Partition
 from circlet.plan.shapes import fix_shapes
 from circlet.plan.size_rules import settle_sizes
+from circlet.plan.spreads import drop_spreads
 from circlet.target.targets import parse_targets
 
 T = TypeVar("T")
@@ -117,6 +118,7 @@ def plan(
     model, open_sizes = _rewritten(template, job)
     graph = model.main
     settle_sizes(graph, job.sizes)
+    drop_spreads(graph, job.sizes)
     asked = [asking(compiler) for compiler in compilers]
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asked]
     placed = _placed(graph, options, template.words, candidates)
@@ -159,19 +161,19 @@ def _settled(
 ) -> tuple[Model, dict[Tensor, tuple[int, ...]]]:
     """A copy of a model with sizes that it works for, and the open dimensions of its inputs.
 
-    Sizes that nothing states are 1, or where the network refuses that, the least of a few others:
-    those that fit all branches, if there are any.
+    Sizes that nothing states are 1, or where the network refuses that, the first guess that fits:
+    one that fits all branches, if there are any.
     """
     refusal: CircletError | None = None
     for may_refuse in (False, True) if template.has_branches else (False,):
-        for size in OPEN_SIZES:
+        for guess in template.guesses:
             model, options = template.copy(), job.options
             graph = model.main
             graph.inputs[:] = [tensor for tensor in graph.inputs if not tensor.is_constant]
             inputs = graph.inputs
             open_sizes = {t: tuple(i for i, n in enumerate(t.shape) if n is None) for t in inputs}
             set_shapes_of(graph, options.shapes)
-            if size > 1 and not _open_to(graph, size):
+            if not guess.is_first and not guess.give(graph):
                 break
             how = {"resized": job.is_resized, "may_refuse": may_refuse}
             try:
@@ -182,19 +184,6 @@ def _settled(
                 return model, open_sizes
     assert refusal is not None
     raise refusal
-
-
-def _open_to(graph: Graph, size: int) -> bool:
-    """Give inputs a size along the axes, but for the batch, that are left open; or there are none.
-
-    Sizes that the file leaves open and states defaults for keep those.
-    """
-    is_open = False
-    for tensor in graph.inputs:
-        if tensor.default_shape is None and None in tensor.shape[1:]:
-            is_open = True
-            tensor.shape = (tensor.shape[0], *(size if n is None else n for n in tensor.shape[1:]))
-    return is_open
 
 
 def _placed(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from circlet.artifact.digest import digest
+from circlet.compiler.open_sizes import Guess, guesses
 from circlet.errors import GraphError, InputError, UnsupportedOpsError
 from circlet.formats import load
 from circlet.formats.about import about, graph_number
@@ -101,6 +102,11 @@ class Template:
         """Whether a run goes one of several ways somewhere."""
         graphs = self._model.graphs
         return any(op.kind in BRANCHES for graph in graphs for op in graph.ops)
+
+    @property
+    def guesses(self) -> list[Guess]:
+        """What to try for sizes that nothing states, in order."""
+        return list(guesses(self._model.main))
 
     def copy(self) -> Model:
         """The model, to be rewritten."""

@@ -19,6 +19,7 @@ from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.fuse_list_update import FuseListUpdate
 from circlet.passes.inline_branch import InlineBranch
 from circlet.passes.rewriter import Rewriter
+from circlet.plan.fold_sizes import FoldSizes
 from circlet.plan.lower_onnx import LowerOnnx
 
 _MOST_ELEMENTS = 1 << 58  # in sizes that are not 0, which numpy multiplies even for nothing
@@ -60,7 +61,7 @@ def fix_shapes(
         _set(tensor, tensor.static_shape)
         _check_size(tensor, tensor, limits)
     folding = FoldConstants(keeps=frozenset({DEQUANTIZE}), ledger=ledger or FoldLedger())
-    settling = (folding, FuseListUpdate(), InlineBranch(), LowerOnnx(limits))
+    settling = (folding, FoldSizes(), FuseListUpdate(), InlineBranch(), LowerOnnx(limits))
     inference = _Inference(limits, resized, folding, may_refuse)
     for _ in range(_ROUNDS):
         changed = [inference.over(graph)] + [

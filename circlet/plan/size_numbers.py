@@ -7,18 +7,26 @@ from collections.abc import Callable, Mapping
 from circlet.ir import Op
 from circlet.ops import find
 from circlet.ops.operands import known_ints, operand
-from circlet.plan.sizes import GREATEST, LEAST, PRODUCT, SUM, Numbers, SizeTable, is_open
+from circlet.plan.sizes import (
+    GREATEST,
+    LEAST,
+    PRODUCT,
+    SUM,
+    Numbers,
+    SizeTable,
+    fewest_of,
+    spread,
+)
 
 Rule = Callable[[Op, SizeTable], Numbers | None]
 
 
 def numbers_of(op: Op, table: SizeTable) -> Numbers | None:
-    """The elements of an op's result where some are sizes that only a run knows; else None."""
+    """The elements of an op's result, where they are sizes as far as a plan can tell; else None."""
     rule = _KINDS.get(op.label)
     if rule is None or not op.outputs[0].dtype.is_integer:
         return None
-    found = rule(op, table)
-    return found if found is not None and is_open(found) else None
+    return rule(op, table)
 
 
 def _same_numbers(op: Op, table: SizeTable) -> Numbers | None:
@@ -75,6 +83,34 @@ def _sliced_numbers(op: Op, table: SizeTable) -> Numbers | None:
     return tuple(given[taken.start + i * taken.step] for i in range(taken.count or 0))
 
 
+def note_zeros(op: Op, table: SizeTable) -> None:
+    """Take down which flags say where sizes are 0."""
+    tested = op.input(0)
+    if op.kind == "EQUAL" and tested in table.numbers and known_ints(op.input(1)) == (0,):
+        table.zeros[op.outputs[0]] = tested
+
+
+def _numbers_for_zeros(op: Op, table: SizeTable) -> Numbers | None:
+    """Sizes of which those that are 0 become others, as those of ONNX's Reshape do.
+
+    One that may be 0 is what it is, where the other equals it.
+    """
+    flags, others, tested = (operand(op, index) for index in range(3))
+    kept, instead = table.elements(tested), table.elements(others)
+    if table.zeros.get(flags) is not tested or kept is None or instead is None:
+        return None
+    made = [other if size == 0 else size for size, other in zip(kept, instead, strict=False)]
+    pairs = zip(kept, instead, strict=False)
+    settled = all(fewest_of(size) > 0 or size in (0, -1, other) for size, other in pairs)
+    return tuple(made) if settled and len(made) == len(kept) else None
+
+
+def _broadcast_numbers(op: Op, table: SizeTable) -> Numbers | None:
+    """Sizes that two lists of sizes have together, where a plan can tell that they fit."""
+    first, second = table.elements(op.input(0)), table.elements(op.input(1))
+    return None if first is None or second is None else spread([first, second])
+
+
 def _all_numbers(op: Op, table: SizeTable) -> Numbers | None:
     parts = [table.elements(tensor) for tensor in op.inputs]
     known = [part for part in parts if part is not None]
@@ -91,8 +127,10 @@ _KINDS: Mapping[str, Rule] = {
     "GATHER": _gathered_numbers,
     "STRIDED_SLICE": _sliced_numbers,
     "SLICE": _sliced_numbers,
+    "BROADCAST_ARGS": _broadcast_numbers,
     "CONCATENATION": _all_numbers,
     "PACK": _all_numbers,
+    "SELECT_V2": _numbers_for_zeros,
     "ADD": _joined_numbers(SUM),
     "MUL": _joined_numbers(PRODUCT),
     "MINIMUM": _joined_numbers(LEAST),

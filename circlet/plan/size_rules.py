@@ -16,7 +16,7 @@ from circlet.ops.slicing import slice_of
 from circlet.ops.split import pack_axis
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.found_sizes import FOUND, THINNED, Rule
-from circlet.plan.size_numbers import numbers_of
+from circlet.plan.size_numbers import note_zeros, numbers_of
 from circlet.plan.size_probes import probed
 from circlet.plan.sizes import (
     GREATEST,
@@ -28,7 +28,9 @@ from circlet.plan.sizes import (
     Size,
     SizeTable,
     fewest_of,
+    is_open,
     most_of,
+    spread,
 )
 
 _NOTHING: list[Numbers | None] = []
@@ -54,9 +56,10 @@ def _settle(op: Op, table: SizeTable) -> None:
         settled = tuple(size if known is None else known for known, size in stated)
         if None in tensor.shape:
             table.sizes[tensor] = settled
+    note_zeros(op, table)
     found = numbers_of(op, table)
     if found is not None:
-        table.numbers[op.outputs[0]] = found
+        (table.numbers if is_open(found) else table.parts)[op.outputs[0]] = found
 
 
 def _rule_of(op: Op) -> Rule:
@@ -75,20 +78,7 @@ def is_pointwise(op: Op) -> bool:
 def _pointwise(op: Op, table: SizeTable) -> list[Numbers | None]:
     shapes = [table.of(tensor) for tensor in op.inputs if tensor is not None]
     known = [shape for shape in shapes if shape is not None]
-    return [_spread(known) if len(known) == len(shapes) else None]
-
-
-def _spread(shapes: list[Numbers]) -> Numbers | None:
-    """Sizes that operands have together; None where a run alone could say whether they fit."""
-    rank = max(map(len, shapes))
-    made: list[Number] = []
-    for axis in range(rank):
-        sizes = {shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)}
-        wide = sizes - {1}
-        if len(wide) > 1:
-            return None
-        made.append(wide.pop() if wide else 1)
-    return tuple(made)
+    return [spread(known) if len(known) == len(shapes) else None]
 
 
 def _like_first(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -196,22 +186,24 @@ class Taken(NamedTuple):
 
     Attributes:
         is_dropped: Whether the axis, of which one place is taken, is left out of the result.
+        step: From one place to the next; more than 1 along axes of known size alone.
     """
 
     first: int
     last: Number
     is_dropped: bool
+    step: int = 1
 
 
 def strided_parts(op: Op, table: SizeTable) -> list[Taken] | None:
     """What a STRIDED_SLICE takes of each axis.
 
-    None where it does more than to take runs of axes, each from a place on that is known.
+    None where it does more than to take places of axes, each from a place on that is known.
     """
     attrs = op.attributes(StridedSliceAttrs)
     sizes, steps = table.of(operand(op, 0)), known_ints(op.input(3))
     begin, end = known_ints(op.input(1)), table.elements(op.input(2))
-    if sizes is None or begin is None or end is None or steps is None or {*steps} - {1}:
+    if sizes is None or begin is None or end is None or steps is None or min(steps, default=1) < 1:
         return None
     is_plain = not (attrs.ellipsis_mask or attrs.new_axis_mask or attrs.offset)
     if not is_plain or not len(begin) == len(end) <= len(sizes):
@@ -225,7 +217,10 @@ def strided_parts(op: Op, table: SizeTable) -> list[Taken] | None:
         last = size if whole or attrs.end_mask >> axis & 1 else _end(end[axis], size, table)
         if first < 0 or last is None or fewest_of(last) < 0:
             return None
-        parts.append(Taken(first, first + 1 if is_dropped else last, is_dropped))
+        step = 1 if whole or is_dropped else steps[axis]
+        if step > 1 and not (isinstance(size, int) and isinstance(last, int)):
+            return None
+        parts.append(Taken(first, first + 1 if is_dropped else last, is_dropped, step))
     return parts
 
 
@@ -254,6 +249,8 @@ def part_of(part: Taken, size: Number, table: SizeTable) -> Number | None:
     """How many places are taken of an axis."""
     end = table.joined(LEAST, [size, part.last])
     left = None if end is None else table.joined(SUM, [end, -part.first])
+    if isinstance(left, int):
+        return max(0, -(-left // part.step))
     return None if left is None else table.joined(GREATEST, [0, left])
 
 

@@ -62,6 +62,19 @@ def leads(sizes: Numbers) -> bool:
     return bool(rest) and isinstance(rest[0], Size) and not is_open(tuple(rest[1:]))
 
 
+def spread(shapes: Sequence[Numbers]) -> Numbers | None:
+    """Sizes that operands have together; None where a run alone could say whether they fit."""
+    rank = max(map(len, shapes))
+    made: list[Number] = []
+    for axis in range(rank):
+        sizes = {shape[axis - rank + len(shape)] for shape in shapes if axis >= rank - len(shape)}
+        wide = sizes - {1}
+        if len(wide) > 1:
+            return None
+        made.append(wide.pop() if wide else 1)
+    return tuple(made)
+
+
 _BOUNDS = {SUM: sum, LEAST: min, GREATEST: max, PRODUCT: prod}
 
 
@@ -71,13 +84,17 @@ class SizeTable:
     Attributes:
         sizes: The sizes of tensors of which some are open.
         numbers: The elements of small integer tensors of which some are open sizes.
+        parts: The elements of tensors that are made of such and hold sizes that are known.
         callers: The op that runs each graph whose tensors are known here.
+        zeros: Tensors of flags that say which elements of another tensor are 0.
     """
 
     def __init__(self) -> None:
         self.sizes: dict[Tensor, Numbers] = {}
         self.numbers: dict[Tensor, Numbers] = {}
+        self.parts: dict[Tensor, Numbers] = {}
         self.callers: dict[Graph, Op] = {}
+        self.zeros: dict[Tensor, Tensor] = {}
         self._known: dict[tuple[object, ...], Size] = {}
 
     def of(self, tensor: Tensor) -> Numbers | None:
@@ -93,7 +110,7 @@ class SizeTable:
             return None
         if tensor.data is not None:
             return known_ints(tensor) if tensor.elements <= _MOST_NUMBERS else None
-        return self.numbers.get(tensor)
+        return self.numbers.get(tensor, self.parts.get(tensor))
 
     def take_over(self, tensor: Tensor, given: Tensor) -> None:
         """Have an input of a graph be what it is called with."""
@@ -105,7 +122,7 @@ class SizeTable:
 
     def concerns(self, tensor: Tensor) -> bool:
         """Whether a tensor has open sizes, or elements that are."""
-        return tensor in self.sizes or tensor in self.numbers
+        return tensor in self.sizes or tensor in self.numbers or tensor in self.parts
 
     def joined(self, form: str, terms: Sequence[Number]) -> Number | None:
         """A number that follows from others; equal ones are one object; None for an overflow."""

@@ -330,3 +330,30 @@ def test_operators_that_the_standard_writes_as_functions_take_constants() -> Non
     normal = ((groups - groups.mean(-1, keepdims=True)) / spread).reshape(x.shape)
     wanted = normal * factor[:, None, None] + offset[:, None, None]
     np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+def test_nodes_may_stand_ahead_of_what_they_read() -> None:
+    """Those in a branch count too."""
+    branch = helper.make_graph(
+        [node("Add", "c c", "d")], "branch", [], [helper.make_tensor_value_info("d", FLOAT, [2])]
+    )
+    chosen = node("If", "yes", "y", then_branch=branch, else_branch=branch)
+    nodes = [chosen, node("Mul", "b x", "c"), node("Add", "x x", "b")]
+    data = model(nodes, {"x": [2]}, {"y": [2]}, {"yes": np.array(True)})
+    assert run(data, np.array([1, 2], np.float32))[0].tolist() == [4, 16]
+
+
+def test_nodes_that_read_each_other_are_refused() -> None:
+    nodes = [node("Add", "b x", "y"), node("Add", "y x", "b")]
+    with pytest.raises(GraphError, match="reads a value that nothing before it gives"):
+        circlet.load(model(nodes, {"x": [2]}, {"y": [2]}))
+
+
+def test_operators_of_their_own_record_are_native_in_half_precision() -> None:
+    data = model([node("Erf", "x", "a"), node("Neg", "a", "y")], {"x": [5]}, {"y": [5]}, dtype=10)
+    session = circlet.Session(data, cache=False, strict=True)
+    x = np.linspace(-2, 2, 5, dtype=np.float16)
+    got = session.run([x])["y"]
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, run(data, x)[0], atol=1e-3)
+    assert got[3] == np.float16(-0.8427)

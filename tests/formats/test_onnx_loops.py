@@ -99,6 +99,121 @@ def test_a_value_may_grow_from_turn_to_turn(backend: str) -> None:
     assert y.tolist() == np.concatenate([X] * 4).tolist()
 
 
+def numpy_kinds(session: circlet.Session) -> list[object]:
+    """The kinds that native code does not take."""
+    return [row["kind"] for row in session.placement if row["backend"] != "cpu"]
+
+
+def peer(data: bytes, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What ONNX Runtime answers."""
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    return list(session.run(None, inputs))
+
+
+def test_few_turns_in_which_sizes_change_are_native() -> None:
+    session = circlet.Session(growing(), cache=False)
+    assert numpy_kinds(session) == []
+    assert session.run([X])["y"].tolist() == np.concatenate([X] * 4).tolist()
+
+
+def deepening(turns: int, *, ends: bool) -> bytes:
+    """A loop whose state is a row ahead of the first turn and a matrix behind it."""
+    body = helper.make_graph(
+        [
+            node("Reshape", ["before", "matrix"], ["m"]),
+            node("Mul", ["m", "half"], ["after"]),
+            node("ReduceSum", ["after"], ["row"], keepdims=0),
+            node("Greater", ["row", "one"], ["large"]),
+            node("Identity", ["large" if ends else "on"], ["still"]),
+        ],
+        "body",
+        [value("turn", INT64, []), value("on", BOOL, []), value("before", FLOAT, None)],
+        [value("still", BOOL, []), value("after", FLOAT, None), value("row", FLOAT, [])],
+    )
+    loop = node("Loop", ["turns", "yes", "x"], ["y", "sums"], body=body)
+    stored = [number("turns", turns), number("yes", True, np.bool_), number("matrix", [1, 2])]
+    stored += [number("half", 0.5, np.float32), number("one", 1, np.float32)]
+    outputs = [value("y", FLOAT, None), value("sums", FLOAT, ["n"])]
+    return file([loop], [value("x", FLOAT, [2])], outputs, *stored)
+
+
+@pytest.mark.parametrize("turns", [3, 2000])
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_first_turn_may_change_the_number_of_dimensions(turns: int, ends: bool) -> None:
+    data, x = deepening(turns, ends=ends), np.array([40, 24], np.float32)
+    for mine, other in zip(run(data, x, backend="cpu"), peer(data, {"x": x}), strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-30)
+
+
+def collecting(count: list[Any], joined: dict[str, int], nodes: int = 1) -> bytes:
+    """A loop over the rows of x that adds twice each to a sequence, and what is made of that."""
+    added = [
+        helper.make_node("SequenceInsert", [f"s{i}", "twice"], [f"s{i + 1}"]) for i in range(nodes)
+    ]
+    sequence = helper.make_tensor_sequence_value_info
+    body = helper.make_graph(
+        [
+            node("Unsqueeze", ["turn", "axis"], ["at"]),
+            node("Gather", ["x", "at"], ["row"], axis=0),
+            node("Add", ["row", "row"], ["twice"]),
+            *added,
+        ],
+        "body",
+        [value("turn", INT64, []), value("on", BOOL, []), sequence("s0", FLOAT, None)],
+        [value("on", BOOL, []), sequence(f"s{nodes}", FLOAT, None)],
+    )
+    ends = [
+        node("SequenceEmpty", [], ["none"]),
+        node("Loop", ["count", "", "none"], ["all"], body=body),
+        node("ConcatFromSequence", ["all"], ["y"], **joined),
+        node("SequenceLength", ["all"], ["n"]),
+        node("SequenceAt", ["all", "last"], ["z"]),
+    ]
+    stored = [number("axis", [0]), number("last", -1)]
+    shape = [node("Shape", ["x"], ["sizes"], end=1), node("Squeeze", ["sizes"], ["count"])]
+    if count:
+        stored, shape = [*stored, number("count", count[0])], []
+    outputs = [value("y", FLOAT, None), value("n", INT64, []), value("z", FLOAT, None)]
+    return file([*shape, *ends], [value("x", FLOAT, ["rows", 2])], outputs, *stored)
+
+
+@pytest.mark.parametrize("count", [[], [3], [2000]])
+@pytest.mark.parametrize(
+    "joined", [{"axis": 0}, {"axis": 1}, {"axis": -1, "new_axis": 1}, {"axis": 1, "new_axis": 1}]
+)
+def test_a_loop_collects_what_its_turns_make(count: list[Any], joined: dict[str, int]) -> None:
+    data = collecting(count, joined)
+    x = np.arange(4000 if count == [2000] else 6, dtype=np.float32).reshape(-1, 2)
+    session = circlet.Session(data, cache=False, shapes={"x": x.shape})
+    assert numpy_kinds(session) == []
+    for mine, other in zip(session.run([x]).values(), peer(data, {"x": x}), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_few_turns_may_each_collect_several() -> None:
+    data = collecting([3], {"axis": 0}, nodes=2)
+    session = circlet.Session(data, cache=False, shapes={"x": X.shape})
+    for mine, other in zip(session.run([X]).values(), peer(data, {"x": X}), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_many_turns_that_each_collect_several_are_refused() -> None:
+    with pytest.raises(UnsupportedOpsError, match=r"each of many|one item"):
+        circlet.load(collecting([20000], {"axis": 0}, nodes=2))
+
+
+def test_a_place_in_a_sequence_may_be_computed() -> None:
+    nodes = [
+        node("SplitToSequence", ["x"], ["rows"], axis=0),
+        node("SequenceAt", ["rows", "at"], ["y"]),
+    ]
+    inputs = [value("x", FLOAT, [3, 2]), value("at", INT64, [])]
+    data = file(nodes, inputs, [value("y", FLOAT, [1, 2])])
+    for at in (0, 2, -1):
+        assert run(data, X, np.array(at), backend="cpu")[0].tolist() == X[[at]].tolist()
+
+
 def scanning(**attributes: Any) -> bytes:
     """The sums of the rows so far, times a loop within the loop that doubles twice."""
     inner = helper.make_graph(

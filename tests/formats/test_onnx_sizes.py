@@ -331,3 +331,98 @@ def test_every_kind_keeps_what_is_known_of_its_sizes() -> None:
     assert sizes("GridSample", Tensor("g", DType.FLOAT32, (2, 4, 5, 2))) == (2, 3, 4, 5)
     assert sizes("CenterCropPad", [4, 9], axes=(2, 3)) == (2, 3, 4, 9)
     assert sizes("Transpose", perm=(0, 2, 3, 1)) == (2, 8, 6, 3)
+
+
+def test_a_mask_over_a_past_and_new_words_is_as_long_as_both() -> None:
+    """A decoder whose mask has a size of its own, which no single size for all inputs fits."""
+    nodes = [
+        node("Concat", "past new", "all", axis=1),
+        node("Shape", "all", "length", start=1),
+        node("Squeeze", "length", "count"),
+        node("Range", "zero count one", "places"),
+        node("Gather", "mask places", "seen", axis=1),
+        node("Mul", "all seen", "y"),
+    ]
+    inputs = {"past": ["n", "past"], "new": ["n", "words"], "mask": ["n", "all words"]}
+    data = model(nodes, inputs, {"y": ["n", "m"]}, {"zero": np.array(0), "one": np.array(1)})
+    session = circlet.Session(data, cache=False)
+    assert [value.shape for value in session.inputs] == [(1, 1), (1, 1), (1, 2)]
+    past, new, mask = (np.arange(2 * n, dtype=np.float32).reshape(2, n) for n in (3, 2, 5))
+    got = session.run([past, new, mask])
+    for mine, other in zip(got.values(), peer(data, past, new, mask), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def masked(axes: int) -> list[Any]:
+    """`x[flags]` as PyTorch's exporter writes it for flags of so many axes."""
+    places = [f"p{axis}" for axis in range(axes)]
+    spread = " ".join(places)
+    parts = [
+        node("NonZero", "flags", "found"),
+        node("Transpose", "found", "points", perm=[1, 0]),
+        node("Split", "points", spread.replace("p", "c"), axis=1, num_outputs=axes),
+        *(node("Squeeze", f"{p.replace('p', 'c')} one", p) for p in places),
+        node("Max", spread, "most"),
+        node("Shape", "most", "sizes"),
+        *(node("Expand", f"{p} sizes", f"{p}e") for p in places),
+        *(node("Unsqueeze", f"{p}e last", f"{p}u") for p in places),
+    ]
+    joined = node("Concat", " ".join(f"{p}u" for p in places), "at", axis=-1)
+    return [*parts, joined, node("GatherND", "x at", "kept")]
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_what_a_mask_keeps_is_native_and_may_be_indexed_again(axes: int) -> None:
+    nodes = [
+        node("Greater", "scores half", "flags"),
+        *masked(axes),
+        node("GatherND", "kept behind", "y"),
+    ]
+    sizes = [3, 4, 5][3 - axes - 1 :]
+    constants: Constants = {"half": np.array(0.5, np.float32), "one": np.array([1])}
+    constants |= {"last": np.array([-1]), "behind": np.array([[-1], [0]])}
+    inputs: dict[str, list[Any]] = {"x": sizes, "scores": sizes[:-1]}
+    for number, each in enumerate(nodes):
+        each.name = f"{number}"
+    data = model(nodes, inputs, {"y": [2, 5], "kept": ["n", 5]}, constants)
+    assert left(data) == []
+    x = np.arange(np.prod(sizes), dtype=np.float32).reshape(sizes)
+    scores = np.linspace(0, 1, x[..., 0].size, dtype=np.float32).reshape(sizes[:-1])
+    session = circlet.Session(data, cache=False)
+    for mine, other in zip(session.run([x, scores]).values(), peer(data, x, scores), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize("kept", [1, 2, 4])
+def test_boxes_of_each_class_of_what_a_run_finds_are_native(kept: int) -> None:
+    """As detectors of two stages decode them: steps along columns, classes counted by a shape."""
+    nodes = [
+        node("Greater", "scores half", "flags"),
+        node("Compress", "x flags", "found", axis=0),
+        node("Shape", "found", "sizes"),
+        node("Gather", "sizes zero", "count"),
+        node("Gather", "sizes one", "width"),
+        node("Slice", "found zeros large ones step", "left"),
+        node("Concat", "count rest", "target", axis=0),
+        node("Unsqueeze", "left two", "pairs"),
+        node("Flatten", "pairs", "flat"),
+        node("Reshape", "flat target", "y"),
+        node("Squeeze", "width", "columns"),
+        node("Range", "first columns next", "places"),
+        node("Expand", "places sizes", "z"),
+    ]
+    for number, each in enumerate(nodes):
+        each.name = f"{number}"
+    one = {name: np.array([n]) for name, n in {"zero": 0, "one": 1, "large": 1 << 40}.items()}
+    more = {name: np.array([n]) for name, n in {"zeros": 0, "ones": 1, "step": 2}.items()}
+    constants: Constants = {**one, **more, "half": np.array(0.5, np.float32)}
+    constants |= {"rest": np.array([-1, 2]), "two": np.array([2])}
+    constants |= {"first": np.array(0), "next": np.array(1)}
+    outputs = {"y": ["n", 2, 2], "z": ["n", 8]}
+    data = typed(model(nodes, {"x": [4, 8], "scores": [4]}, outputs, constants), "z", 7)
+    assert left(data) == []
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    scores = (np.arange(4) < kept).astype(np.float32)
+    got = circlet.Session(data).run([x, scores])
+    for mine, other in zip(got.values(), peer(data, x, scores), strict=True):
+        np.testing.assert_array_equal(mine, other)

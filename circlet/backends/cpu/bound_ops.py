@@ -99,10 +99,10 @@ def _bind_strided_slice(op: Op, bounds: Bounds) -> None:
         raise NotBoundError("only a run says from where on it takes elements")
     whole = source.static_shape
     ends = [min(most_of(part.last), size) for part, size in zip(parts, whole, strict=True)]
-    lists = ([part.first for part in parts], ends, [1] * len(parts))
+    lists = ([part.first for part in parts], ends, [part.step for part in parts])
     dropped = sum(1 << axis for axis, part in enumerate(parts) if part.is_dropped)
     rows = zip(parts, ends, strict=True)
-    taken = tuple(end - part.first for part, end in rows if not part.is_dropped)
+    taken = tuple(-((p.first - end) // p.step) for p, end in rows if not p.is_dropped)
     if taken != bounds.tensor(op.outputs[0]).static_shape:
         raise NotBoundError("it may take nothing at all")
     inputs = [source, *(listed(op, tuple(each)) for each in lists)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from circlet.errors import FormatError, GraphError, LimitError, UnsupportedOp
@@ -12,7 +12,7 @@ from circlet.formats.onnx.checked import place
 from circlet.formats.onnx.halves import OTHER_TYPES, TYPED, Halves
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.rank import UnknownRankError
-from circlet.formats.onnx.sequences import TensorList, tensor_list
+from circlet.formats.onnx.sequences import GrowingList, StackedList, TensorList, tensor_list
 from circlet.formats.onnx.table import find_importer
 from circlet.formats.onnx.tensors import TensorStore, dtype_of
 from circlet.ir import DType, Graph, Op, Origin, Tensor
@@ -114,6 +114,13 @@ class GraphImporter:
         results = [inner.value(out.name, f"output of {proto.name}") for out in proto.output]
         return inner.graph.ops, results
 
+    def unfolded(self, proto: Any, given: Sequence[Tensor]) -> tuple[list[Op], list[Tensor]]:
+        """The ops of a graph over some tensors, as ops of this graph, and its results."""
+        inner = self.inner(proto)
+        inner._is_inlined = True
+        results = inner.bound(given)
+        return inner.graph.ops, results
+
     def bound(self, given: Sequence[Tensor]) -> list[Tensor]:
         """The results of a graph whose inputs are these tensors.
 
@@ -150,6 +157,10 @@ class GraphImporter:
         return outer if self._is_inlined else self._capture(outer)
 
     def _capture(self, outer: Tensor) -> Tensor:
+        if isinstance(outer, StackedList) and outer.stack is not None:
+            return replace(outer, stack=self._capture(outer.stack))
+        if isinstance(outer, GrowingList):
+            return replace(outer, items=None)
         if isinstance(outer, TensorList):
             items = outer.items
             return tensor_list(outer.name, items and [self._capture(item) for item in items])
@@ -272,7 +283,9 @@ class GraphImporter:
         cause: UnknownRankError | None = None
         function = find_importer(node.domain, node.kind, node.opset)
         attempts = [] if function is None else [function, self._halves.widened(function)]
-        if node.kind not in _PASSING and any(
+        if function is None and _is_native(node):
+            attempts = [self._halves.widened(self._own_floats)]
+        elif node.kind not in _PASSING and any(
             t is not None and t.dtype.is_small for t in node.inputs
         ):
             attempts = attempts[1:]  # importers look at elements as numpy has them
@@ -303,6 +316,13 @@ class GraphImporter:
             tensor.dtype = inferred.dtype
             tensor.shape, tensor.has_rank = inferred.shape, inferred.has_rank
         node.ops.append(op)
+        return outputs
+
+    def _own_floats(self, node: Node) -> list[Tensor]:
+        """A node of half precision as its own operator over FLOAT32 operands."""
+        outputs = self.own_record(node)
+        for tensor in outputs:
+            tensor.dtype = DType.FLOAT32
         return outputs
 
     def _stated_output(self, node: Node, index: int) -> Tensor:
@@ -337,6 +357,12 @@ class GraphImporter:
         self.graph.ops.append(Op("SHAPE", [tensor], [sizes], ShapeAttrs(), origin))
         self.graph.ops.append(copy_op(tensor, result, origin, sizes))
         return result
+
+
+def _is_native(node: Node) -> bool:
+    """Whether native code computes FLOAT32 elements by the node's own record."""
+    record = find(f"CUSTOM:{PREFIX}{_label(node)}")
+    return record is not None and record.scalar is not None
 
 
 def _label(node: Node) -> str:

@@ -15,6 +15,7 @@ from circlet.formats.onnx.checked import (
     stated_opsets,
 )
 from circlet.formats.onnx.graph import GraphImporter, Reading
+from circlet.formats.onnx.node_order import sort_nodes
 from circlet.formats.onnx.notes import SIGNATURES, stated_signatures, text_blob
 from circlet.formats.onnx.skeleton import skeleton
 from circlet.formats.onnx.table import imported_kinds
@@ -78,6 +79,7 @@ def _parsed(data: bytes) -> Any:
     if not proto.HasField("graph"):
         raise FormatError("the .onnx file holds no graph", why="it may be damaged, or none at all")
     check_names(proto)
+    sort_nodes(proto)
     return proto
 
 

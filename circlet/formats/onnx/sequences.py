@@ -19,6 +19,18 @@ class TensorList(Tensor):
     items: list[Tensor] | None = field(default_factory=list)
 
 
+@dataclass(eq=False)
+class GrowingList(TensorList):
+    """A sequence in a turn of a loop; `items` are those that the turn adds at its end."""
+
+
+@dataclass(eq=False)
+class StackedList(TensorList):
+    """A sequence of equally large tensors, whose length a run finds: slices of `stack`."""
+
+    stack: Tensor | None = None
+
+
 def tensor_list(name: str, items: Sequence[Tensor] | None) -> TensorList:
     """A sequence of these, or an optional without a value."""
     held = None if items is None else list(items)

@@ -22,7 +22,7 @@ from tests.backends.cpu.harness import run_native, runnable
 
 ROWS = "FUSED_ROWS"
 KEEP = ReducerAttrs(keep_dims=True)
-SIZES = ((3, 16), (5, 17), (2, 3, 80), (7, 1000), (1, 4, 5, 65))
+SIZES = ((3, 16), (5, 17), (2, 3, 80), (7, 1000), (1, 4, 5, 65), (1, 24, 24))
 
 
 def check_rows(cases: Cases, target: str, kinds: list[str]) -> Graph:

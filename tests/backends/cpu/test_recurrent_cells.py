@@ -52,6 +52,13 @@ def test_weights_of_8_bits_see_what_8_bits_leave(target: str) -> None:
     SideBySide([0], lambda _: dynamic_graph()).check(0, target)
 
 
+@each_width
+def test_one_scale_says_what_8_bits_leave_of_several_states(target: str) -> None:
+    made = SideBySide([(4, 1, 3), (2, 2)], lambda ends: dynamic_graph(lengths=ends), threads=2)
+    made.check((4, 1, 3), target)
+    made.check((2, 2), target)
+
+
 def _op(layer: Layer) -> Op:
     return layer_graph(layer)[0].ops[0]
 

@@ -132,21 +132,41 @@ struct recurrent_bytes_params {
     int64_t count;
 };
 
-/* What is left of floats that become bytes by a scale and a zero point of their own, as
- * DynamicQuantizeLinear chooses them: zero lies among what bytes say, and is exact. */
-CIRCLET_INLINE void recurrent_as_bytes(float *to, const float *from, int64_t count) {
-    vf least = v_zero(), most = v_zero();
+/* How floats become bytes, as DynamicQuantizeLinear chooses it: zero lies among what bytes say, and
+ * is exact. */
+struct recurrent_scale {
+    vf step, zero;
+};
+
+CIRCLET_INLINE void recurrent_widen(vf *least, vf *most, const float *from, int64_t count) {
     RECURRENT_EACH(i, n, count) {
         vf x = element_load_f32(from + i, n, ELEMENT_F32);
-        least = v_min(x, least), most = v_max(x, most);
+        *least = v_min(x, *least), *most = v_max(x, *most);
     }
+}
+
+CIRCLET_INLINE struct recurrent_scale recurrent_scale_of(vf least, vf most) {
     float low = v_fold_min(least), scale = (v_fold_max(most) - low) / 255.0f;
-    vf step = v_splat(scale == 0.0f ? 1.0f : scale), end = v_splat(255.0f);
-    vf zero = v_clamp(v_round_even(v_splat(-low) / step), v_zero(), end);
+    vf step = v_splat(scale == 0.0f ? 1.0f : scale);
+    vf zero = v_clamp(v_round_even(v_splat(-low) / step), v_zero(), v_splat(255.0f));
+    return (struct recurrent_scale){step, zero};
+}
+
+/* What is left of floats that become bytes. */
+CIRCLET_INLINE void recurrent_rounded(float *to, const float *from, int64_t count,
+                                      struct recurrent_scale as) {
     RECURRENT_EACH(i, n, count) {
-        vf whole = v_round_even(element_load_f32(from + i, n, ELEMENT_F32) / step) + zero;
-        element_store_f32(to + i, (v_clamp(whole, v_zero(), end) - zero) * step, n);
+        vf whole = v_round_even(element_load_f32(from + i, n, ELEMENT_F32) / as.step) + as.zero;
+        vf byte = v_clamp(whole, v_zero(), v_splat(255.0f));
+        element_store_f32(to + i, (byte - as.zero) * as.step, n);
     }
+}
+
+/* The same by a scale and a zero point of their own. */
+CIRCLET_INLINE void recurrent_as_bytes(float *to, const float *from, int64_t count) {
+    vf least = v_zero(), most = v_zero();
+    recurrent_widen(&least, &most, from, count);
+    recurrent_rounded(to, from, count, recurrent_scale_of(least, most));
 }
 
 /* Operands: floats, result. One task. */

@@ -302,6 +302,14 @@ _RECURRENT = (
     ),
     _row("recurrent_bytes", "recurrent_f32", "inputs of 8-bit LSTMs", _F, "recurrent_cells", ""),
     _row(
+        "recurrent_together",
+        "recurrent_together",
+        "8-bit LSTMs over several sequences",
+        _L,
+        "recurrent_cells",
+        "",
+    ),
+    _row(
         "rnn_hybrid", "rnn_hybrid", "float plain cells over int8 weights", _L, "recurrent_pairs", ""
     ),
     _row("svdf_f32", "svdf", "float SVDF cells", _L, "recurrent", ""),

@@ -74,10 +74,13 @@ def _gather_nd(node: Node) -> Tensor:
     if known is not None and not (known < 0).any():
         return node.op("GATHER_ND", [x, indices])
     depth = indices.shape[-1] if indices.has_rank and indices.shape else None
-    if depth is None or None in x.shape[:depth]:
-        raise NotLoweredError("indices may be negative, and sizes are open")
+    if depth is None or not x.has_rank:
+        raise NotLoweredError("indices may be negative, and how many axes they are of is open")
     zero = node.const(0, indices.dtype.numpy)
-    sizes = node.const([size or 0 for size in x.shape[:depth]], indices.dtype.numpy)
+    first = node.op(
+        "SLICE", [node.sizes(x), node.const([0], np.int32), node.const([depth], np.int32)]
+    )
+    sizes = node.cast(first, indices.dtype)
     is_negative = node.op("LESS", [indices, zero], dtype=DType.BOOL)
     shifted = node.op("ADD", [indices, sizes])
     places = node.op("SELECT_V2", [is_negative, shifted, indices], dtype=indices.dtype)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from circlet.formats.onnx.importers.lists import Lists
 from circlet.formats.onnx.importers.stacks import Stack
+from circlet.formats.onnx.importers.unrolled import is_true, one_turn, unrolled
 from circlet.formats.onnx.node import Node, NotLoweredError
+from circlet.formats.onnx.rank import UnknownRankError
+from circlet.formats.onnx.sequences import TensorList
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Graph, Shape, Tensor
 from circlet.ops.gather import GatherAttrs
@@ -17,6 +22,7 @@ from circlet.ops.layout import ConcatenationAttrs
 
 _MOST_ROWS = 64  # of a batch, each of which is a loop of its own
 _MOST_TURNS = np.iinfo(np.int64).max
+_CHANGES = "a turn of the loop changes the number of dimensions of a value"
 
 
 @dataclass
@@ -26,24 +32,65 @@ class _Loop:
     Attributes:
         count: The most turns, one INT64.
         keep: Whether to take a first turn, one BOOL; None where only the count says when to stop.
-        states: The first values of what lives on.
+        given: The first values of what lives on, sequences included.
         scanned: Tensors of which a turn takes one slice, along which axis, and whether from behind.
         stacked: Axis of each result that has a slice of each turn, and whether from behind.
         has_turn: Whether the body takes the number of the turn, and the condition, and gives one.
+        first: How many turns were taken ahead of it.
+        earlier: The slices of results that these gave.
     """
 
     node: Node
     body: Any
     count: Tensor
     keep: Tensor | None
-    states: list[Tensor]
+    given: list[Tensor]
     scanned: list[tuple[Tensor, int, bool]] = field(default_factory=list)
     stacked: list[tuple[int, bool]] = field(default_factory=list)
     has_turn: bool = True
+    first: int = 0
+    earlier: list[Tensor] = field(default_factory=list)
+
+    @property
+    def states(self) -> list[Tensor]:
+        """What lives on and is no sequence."""
+        return [tensor for tensor in self.given if not isinstance(tensor, TensorList)]
 
     def results(self) -> list[Tensor]:
-        """The last values of the states, and the stacks."""
-        shapes, graphs = [state.shape for state in self.states], self.node.graph.state.graphs
+        """The last values of what lives on, and the stacks."""
+        stable, unfolded = partial(self._looped, is_stable=True), partial(unrolled, self)
+        attempts: tuple[Callable[[], list[Tensor]], ...]
+        attempts = (stable, unfolded, self._peeled, self._looped)
+        for attempt in attempts:
+            kept_ops, kept_graphs = len(self.node.ops), len(self.node.graph.state.graphs)
+            try:
+                return attempt()
+            except (NotLoweredError, UnknownRankError) as error:
+                if self.node.graph.state.unsupported:
+                    return []
+                why = error
+                del self.node.ops[kept_ops:], self.node.graph.state.graphs[kept_graphs:]
+        raise why
+
+    def _peeled(self) -> list[Tensor]:
+        """The results of a loop whose first turn settles sizes and is taken ahead of it."""
+        if self.first or any(is_reversed for _, _, is_reversed in self.scanned):
+            raise NotLoweredError(_CHANGES)
+        goes_on, given, rows = one_turn(self, 0, self.given)
+        keep = None if self.keep is None or goes_on is None else _scalar(self.node, goes_on)
+        rest = replace(self, keep=keep, given=given, first=1, earlier=rows)
+        return rest._looped(is_stable=True)
+
+    def _looped(self, is_stable: bool = False) -> list[Tensor]:
+        """The results of an op WHILE, in which sizes that a turn changes are open.
+
+        Raises:
+            NotLoweredError: A turn changes a rank, or sizes where these are to be stable.
+        """
+        shapes, graphs = (
+            [state.shape for state in _ranked(self.states)],
+            self.node.graph.state.graphs,
+        )
         known = len(graphs)
         while True:
             turn = _Turn(self, shapes)
@@ -52,13 +99,15 @@ class _Loop:
             wider = [_wider(*pair) for pair in zip(shapes, turn.after, strict=True)]
             if wider == shapes:
                 return turn.run()
+            if is_stable:
+                raise NotLoweredError(_CHANGES)
             shapes = wider
             del graphs[known:]
 
 
 def _wider(before: Shape, after: Tensor) -> Shape:
     if not after.has_rank or len(after.shape) != len(before):
-        raise NotLoweredError("a turn of the loop changes the number of dimensions of a value")
+        raise NotLoweredError(_CHANGES)
     pairs = zip(before, after.shape, strict=True)
     return tuple(a if a == b else None for a, b in pairs)
 
@@ -83,10 +132,15 @@ class _Turn:
             state.shape, state.default_shape, state.dim_names = shape, None, ()
         self.whole = [tensor.like() for tensor, _, _ in loop.scanned]
         first = [self.number, node.const(True)] if loop.has_turn else []
-        made = self.inner.bound([*first, *self.states, *self._slices()])
+        self.lists = Lists(loop.given)
+        living = self.lists.interleaved(self.states)
+        made = self.inner.bound([*first, *living, *self._slices()])
         self.goes_on = made.pop(0) if made and loop.has_turn else None
-        count = len(loop.states)
-        self.after, self.rows = made[:count], made[count:]
+        count = len(loop.given)
+        self.after, self.items = self.lists.taken(made[:count])
+        self.rows = made[count:]
+        if self.goes_on is not None and is_true(self.goes_on) and is_true(loop.keep):
+            loop.keep = None
 
     def place(self, is_reversed: bool) -> Tensor:
         """The number of the turn, or counted from the last one."""
@@ -111,11 +165,16 @@ class _Turn:
         modes = loop.stacked or [(0, False)] * len(self.rows)
         if len(modes) != len(self.rows) or len(self.after) != len(loop.states):
             raise node.wrong("the body of a loop does not give what the loop does")
-        stacks = [Stack(self, row, *mode) for row, mode in zip(self.rows, modes, strict=True)]
+        rows, modes = [*self.rows, *self.items], [*modes, *[(0, False)] * len(self.items)]
+        earlier = [*loop.earlier, *[None] * len(self.items)] if loop.first else [None] * len(rows)
+        stacks = [
+            Stack(self, row, *mode, one)
+            for row, mode, one in zip(rows, modes, earlier, strict=True)
+        ]
         fixed = [(self.count, loop.count)]
         fixed += zip(self.whole, (t for t, _, _ in loop.scanned), strict=True)
         fixed += [(inner, outer) for outer, inner in self.inner.captured.items()]
-        changing = [(self.number, node.const(0, np.int64), self._next())]
+        changing = [(self.number, node.const(loop.first, np.int64), self._next())]
         if loop.keep is not None:
             changing.append((self.flag, loop.keep, self._condition()))
         changing += zip(self.states, loop.states, self.after, strict=True)
@@ -129,7 +188,9 @@ class _Turn:
         turns, skipped = made[0], 1 if loop.keep is None else 2
         ends = made[skipped + len(loop.states) :]
         kept = [stack.result(turns, end) for stack, end in zip(stacks, ends, strict=False)]
-        return [*made[skipped : skipped + len(loop.states)], *kept]
+        states = made[skipped : skipped + len(loop.states)]
+        split = len(self.rows)
+        return [*self.lists.results(node, states, kept[split:]), *kept[:split]]
 
     def _next(self) -> Tensor:
         return self.maker.op("ADD", [self.number, self.maker.const(1, np.int64)])
@@ -180,7 +241,7 @@ def _graph_of(node: Node) -> Any:
     return node.attributes["body"]
 
 
-def _ranked(node: Node, tensors: Sequence[Tensor]) -> list[Tensor]:
+def _ranked(tensors: Sequence[Tensor]) -> list[Tensor]:
     if all(tensor.has_rank for tensor in tensors):
         return list(tensors)
     raise NotLoweredError("the number of dimensions of a value of the loop is not known")
@@ -191,9 +252,9 @@ def _loop(node: Node) -> list[Tensor]:
     """At most so many turns, while a condition holds; states, then a stack of each other result."""
     most, keep = node.optional(0), node.optional(1)
     count = node.const(_MOST_TURNS, np.int64) if most is None else _scalar(node, most)
-    states = _ranked(node, [node[index] for index in range(2, len(node.inputs))])
+    given = [node[index] for index in range(2, len(node.inputs))]
     flag = None if keep is None else _scalar(node, keep)
-    return _Loop(node, _graph_of(node), count, flag, states).results()
+    return _Loop(node, _graph_of(node), count, flag, given).results()
 
 
 def _listed(node: Node, name: str, count: int) -> tuple[int, ...]:
@@ -207,7 +268,7 @@ def _listed(node: Node, name: str, count: int) -> tuple[int, ...]:
 def _scan_of_batches(node: Node) -> list[Tensor]:
     """A scan of each row of a batch, in the form that operator set 8 has."""
     number, body = node.whole("num_scan_inputs"), _graph_of(node)
-    given = _ranked(node, [node[index] for index in range(1, len(node.inputs))])
+    given = _ranked([node[index] for index in range(1, len(node.inputs))])
     split = len(given) - number
     outputs = len(body.output) - split
     if number < 1 or split < 0 or outputs < 0:
@@ -238,8 +299,8 @@ def _scan(node: Node) -> list[Tensor]:
     split = len(node.inputs) - number
     if number < 1 or split < 0:
         raise node.wrong("Scan has no inputs to go along", f"num_scan_inputs is {number}")
-    states = _ranked(node, [node[index] for index in range(split)])
-    whole = _ranked(node, [node[split + index] for index in range(number)])
+    states = _ranked([node[index] for index in range(split)])
+    whole = _ranked([node[split + index] for index in range(number)])
     axes = _listed(node, "scan_input_axes", number)
     behind = _listed(node, "scan_input_directions", number)
     scanned = [

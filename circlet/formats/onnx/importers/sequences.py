@@ -1,23 +1,36 @@
-"""Sequences whose lengths and places are known, and optionals: none is left in a model."""
+"""Sequences and optionals, of which none is left in a model.
+
+Their lengths and places are known, or they are stacks of equally large tensors.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from circlet.formats.onnx.importers.lists import packed
 from circlet.formats.onnx.node import Node, NotLoweredError
-from circlet.formats.onnx.sequences import TensorList, tensor_list
+from circlet.formats.onnx.sequences import GrowingList, StackedList, TensorList, tensor_list
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
+from circlet.ops.gather import GatherAttrs
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.order import CumsumAttrs
-from circlet.ops.shape import SqueezeAttrs
+from circlet.ops.shape import ReshapeAttrs, SqueezeAttrs
 
 
 def _items(node: Node) -> list[Tensor]:
     given = node[0]
-    if not isinstance(given, TensorList) or given.items is None:
+    if not isinstance(given, TensorList) or isinstance(given, GrowingList) or given.items is None:
         raise NotLoweredError("the length of a sequence is not known before a run")
     return given.items
+
+
+def _stack(node: Node) -> Tensor | None:
+    """The stack of a sequence whose length a run finds, None for a list of tensors."""
+    given = node[0]
+    return given.stack if isinstance(given, StackedList) else None
 
 
 def _place(node: Node, index: int, count: int, default: int) -> int:
@@ -42,6 +55,9 @@ def _construct(node: Node) -> Tensor:
 
 @importer("SequenceInsert")
 def _insert(node: Node) -> Tensor:
+    given = node[0]
+    if isinstance(given, GrowingList) and given.items is not None and node.optional(2) is None:
+        return replace(given, items=[*given.items, node[1]])
     items = list(_items(node))
     place = _place(node, 2, len(items), len(items))
     if not 0 <= place <= len(items):
@@ -60,6 +76,9 @@ def _erase(node: Node) -> Tensor:
 
 @importer("SequenceAt")
 def _at(node: Node) -> Tensor:
+    stack = _stack(node)
+    if stack is not None or node.known(1) is None:
+        return _slice_at(node, packed(node, _items(node)) if stack is None else stack, node[1])
     items = _items(node)
     place = _place(node, 1, len(items), len(items))
     if not 0 <= place < len(items):
@@ -67,13 +86,30 @@ def _at(node: Node) -> Tensor:
     return items[place]
 
 
+def _slice_at(node: Node, stack: Tensor, place: Tensor) -> Tensor:
+    """A slice along the first axis; places below 0 count from behind."""
+    wanted = node.cast(place, DType.INT64)
+    behind = node.op("ADD", [wanted, _count_of(node, stack)])
+    is_behind = node.op("LESS", [wanted, node.const(0, np.int64)], dtype=DType.BOOL)
+    at = node.op("SELECT_V2", [is_behind, behind, wanted], dtype=DType.INT64)
+    return node.op("GATHER", [stack, at], GatherAttrs(0))
+
+
+def _count_of(node: Node, stack: Tensor) -> Tensor:
+    return node.op("GATHER", [node.sizes(stack), node.const(0, np.int32)], GatherAttrs(0))
+
+
 @importer("SequenceLength")
 def _length(node: Node) -> Tensor:
+    if (stack := _stack(node)) is not None:
+        return _count_of(node, stack)
     return node.const(len(_items(node)), np.int64)
 
 
 @importer("ConcatFromSequence")
 def _concat(node: Node) -> Tensor:
+    if (stack := _stack(node)) is not None:
+        return _flattened(node, stack)
     items = list(_items(node))
     if not items:
         raise node.wrong("an empty sequence has no elements to join")
@@ -86,6 +122,25 @@ def _concat(node: Node) -> Tensor:
     return (
         items[0] if len(items) == 1 else node.op("CONCATENATION", items, ConcatenationAttrs(axis))
     )
+
+
+def _flattened(node: Node, stack: Tensor) -> Tensor:
+    """The slices of a stack, joined along an axis of theirs or along a new one."""
+    rank = node.rank(stack)
+    if node.whole("new_axis"):
+        axis = node.axis(node.whole("axis"), rank)
+        return node.transpose(stack, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+    axis = node.axis(node.whole("axis"), rank - 1)
+    moved = node.transpose(stack, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+    kept = [*moved.shape[:axis], *moved.shape[axis + 2 :]]
+    if None not in kept:
+        sizes = [size for size in kept if size is not None]
+        return node.reshape(moved, [*sizes[:axis], -1, *sizes[axis:]])
+    places = [node.const([*range(axis)], np.int64), node.const([*range(axis + 2, rank)], np.int64)]
+    before, behind = (node.op("GATHER", [node.sizes(moved), p], GatherAttrs(0)) for p in places)
+    target = [before, node.const([-1], np.int64), behind]
+    joined = node.op("CONCATENATION", target, ConcatenationAttrs(0))
+    return node.op("RESHAPE", [moved, joined], ReshapeAttrs(()))
 
 
 @importer("SplitToSequence")
@@ -136,7 +191,7 @@ def _around(node: Node, before: list[int], middle: Tensor, behind: list[int]) ->
 
 
 def _is_absent(value: Tensor | None) -> bool:
-    return value is None or (isinstance(value, TensorList) and value.items is None)
+    return value is None or (type(value) is TensorList and value.items is None)
 
 
 @importer("Optional")

@@ -93,7 +93,19 @@ def _flatten(node: Node) -> Tensor:
         return node.reshape(x, [-1, prod(size or 0 for size in back)])
     if None not in front and 0 not in front:
         return node.reshape(x, [prod(size or 0 for size in front), -1])
-    raise NotLoweredError("sizes on both sides of the axis are open")
+    sizes = node.sizes(x)
+    parts = [_product(node, sizes, *part) for part in ((0, axis), (axis, rank))]
+    target = node.op("CONCATENATION", parts, ConcatenationAttrs(0))
+    return node.op("RESHAPE", [x, target], ReshapeAttrs())
+
+
+def _product(node: Node, sizes: Tensor, first: int, last: int) -> Tensor:
+    """The product of some of the sizes, which may be none, as a list of one."""
+    made = _list(node, [1])
+    for place in range(first, last):
+        size = node.op("SLICE", [sizes, _list(node, [place]), _list(node, [1])])
+        made = size if place == first else node.op("MUL", [made, size])
+    return made
 
 
 def _axes_operand(node: Node, index: int, rank: int) -> tuple[int, ...] | None:

@@ -37,6 +37,7 @@ class Loop(Protocol):
     count: Tensor
     keep: Tensor | None
     has_turn: bool
+    first: int
 
 
 class Stack:
@@ -48,10 +49,18 @@ class Stack:
     Attributes:
         start: What it is before the first turn.
         before, after: What it is before and behind a turn, in the loop's body.
+
+    Args:
+        earlier: The slice of a turn that was taken ahead of the loop.
     """
 
-    def __init__(self, turn: Turn, row: Tensor, axis: int, is_reversed: bool) -> None:
+    def __init__(
+        self, turn: Turn, row: Tensor, axis: int, is_reversed: bool, earlier: Tensor | None
+    ) -> None:
         self._turn, self._row, self._axis, self._reversed = turn, row, axis, is_reversed
+        self._earlier = earlier
+        if earlier is not None and earlier.shape != row.shape:
+            raise NotLoweredError("a turn of the loop changes the sizes of a result")
         if not row.has_rank:
             raise NotLoweredError("the number of dimensions of a loop's result is not known")
         self._is_whole = False
@@ -72,6 +81,8 @@ class Stack:
             sizes = _joined(node, [node.reshape(turns, [1]), *_rest(node, self._row)])
             begin = node.const([0] * (len(self._row.shape) + 1), np.int64)
             end = node.op("SLICE", [end, begin, sizes])
+            if None in end.shape[1:] and 0 not in self._row.shape:
+                end = node.reshape(end, [-1, *_sizes(self._row)])
         rank = len(self._row.shape) + 1
         axis = node.axis(self._axis, rank)
         return node.transpose(end, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
@@ -80,36 +91,46 @@ class Stack:
         """A tensor for all turns, into which each puts its slice."""
         loop, maker = self._turn.loop, self._turn.maker
         known = loop.count.data is not None and int(loop.count.data) <= _MOST_ROWS
-        if None in self._row.shape or not (known or not loop.has_turn):
+        is_counted = loop.count.data is None and loop.keep is None
+        if None in self._row.shape or not (known or is_counted or not loop.has_turn):
             raise NotLoweredError("the number of turns is not known ahead")
         node = loop.node
-        sizes = _joined(node, [node.reshape(loop.count, [1]), *_rest(node, self._row)])
+        count = node.reshape(loop.count, [1])
+        if is_counted and loop.has_turn:
+            count = node.op("MAXIMUM", [count, node.const([0], np.int64)])
+        sizes = _joined(node, [count, *_rest(node, self._row)])
         zero = node.const(np.zeros((), self._row.dtype.numpy))
         self.start = node.op("FILL", [sizes, zero], dtype=zero.dtype)
         if None in self.start.shape and 0 not in self._row.shape:  # only the count is open
             self.start = node.reshape(self.start, [-1, *_sizes(self._row)])
+        if self._earlier is not None:
+            self.start = self._put(node, self.start, self._earlier, node.const([0], np.int64))
         self.before = self.start.like(f"{self._row.name}_stack")
         place = maker.reshape(self._turn.place(self._reversed), [1])
-        rest = [maker.const([0] * len(self._row.shape), np.int64)] if self._row.shape else []
-        slices = maker.reshape(self._row, [1, *_sizes(self._row)])
-        self.after = maker.op(
-            "DYNAMIC_UPDATE_SLICE", [self.before, slices, _joined(maker, [place, *rest])]
-        )
+        self.after = self._put(maker, self.before, self._row, place)
         self._is_whole = True
+
+    def _put(self, node: Node, stack: Tensor, row: Tensor, place: Tensor) -> Tensor:
+        """The stack with a slice at a place."""
+        rest = [node.const([0] * len(row.shape), np.int64)] if row.shape else []
+        slices = node.reshape(row, [1, *_sizes(row)])
+        return node.op("DYNAMIC_UPDATE_SLICE", [stack, slices, _joined(node, [place, *rest])])
 
     def _joined(self) -> None:
         """A tensor that grows by a slice."""
         if None in self._row.shape or self._reversed:
             raise NotLoweredError("a slice of a turn has open sizes")
-        sizes = _sizes(self._row)
-        self.start = self._turn.loop.node.const(np.zeros((0, *sizes), self._row.dtype.numpy))
+        sizes, node = _sizes(self._row), self._turn.loop.node
+        self.start = node.const(np.zeros((0, *sizes), self._row.dtype.numpy))
+        if self._earlier is not None:
+            self.start = node.reshape(self._earlier, [1, *sizes])
         self.before = Tensor(f"{self._row.name}_stack", self._row.dtype, (None, *sizes))
         slices = self._turn.maker.reshape(self._row, [1, *sizes])
         self.after = _joined(self._turn.maker, [self.before, slices])
 
     def _appended(self) -> None:
         """A tensor that takes its sizes from the first slice."""
-        if self._reversed or not self._row.dtype.has_numpy:
+        if self._reversed or self._earlier is not None or not self._row.dtype.has_numpy:
             raise NotLoweredError("slices of open sizes are only stacked in the order of turns")
         rank = len(self._row.shape)
         empty = np.zeros((0,) * (rank + 1), self._row.dtype.numpy)

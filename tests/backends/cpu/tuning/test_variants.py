@@ -299,6 +299,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "scatter_vectors": scatters,
     "scatter_elements": scatters,
     "recurrent_bytes": lambda name: dynamic_graph()[0],
+    "recurrent_together": lambda name: dynamic_graph(lengths=(4, 2))[0],
     "recurrent_f32": lambda name: layer_graph(Layer("GRU"))[0],
     "argmax_pool": of_mediapipe,
     "max_unpool": of_mediapipe,

@@ -76,7 +76,9 @@ def _lower_rows(op: Op, context: Context) -> None:
     program = RowProgram(inputs, op.outputs, attrs.parts, attrs.shape)
     tensors = [*(operand.tensor for operand in inputs), *op.outputs]
     outer, count = attrs.shape[: attrs.kept], prod(attrs.shape[attrs.kept :])
-    loops = merged(Loops(outer, tuple(_outer_strides(context, t, attrs) for t in tensors)))
+    read = [_strides_read(context, operand.tensor, attrs) for operand in inputs]
+    written = [_strides_written(context, tensor, attrs) for tensor in op.outputs]
+    loops = merged(Loops(outer, (*read, *written)))
     sizes = [element_bytes(tensor) for tensor in tensors]
     scaled = loops.scaled(*sizes)
     fields, tasks = row_tasks(prod(outer), count * sum(sizes))
@@ -101,15 +103,18 @@ def _lower_rows(op: Op, context: Context) -> None:
     )
 
 
-def _outer_strides(context: Context, tensor: Tensor, attrs: FusedRowsAttrs) -> tuple[int, ...]:
-    """Strides along the axes that count rows."""
-    shape, kept = attrs.shape, attrs.kept
-    sizes = tensor.static_shape
-    per_row = prod(sizes) == prod(shape[:kept]) and sizes != shape
-    if per_row and sizes != (*shape[:kept], *(1,) * (len(shape) - kept)):
-        return tuple(prod(shape[axis + 1 : kept]) for axis in range(kept))
+def _strides_read(context: Context, tensor: Tensor, attrs: FusedRowsAttrs) -> tuple[int, ...]:
+    """Strides of an operand along the axes that count rows."""
     strides = strides_of(tensor, layout_of(context, tensor))
-    return broadcast_strides(strides, sizes, shape)[:kept]
+    return broadcast_strides(strides, tensor.static_shape, attrs.shape)[: attrs.kept]
+
+
+def _strides_written(context: Context, tensor: Tensor, attrs: FusedRowsAttrs) -> tuple[int, ...]:
+    """Strides of a result along the axes that count rows; one of rows may lack the others."""
+    shape, kept = attrs.shape, attrs.kept
+    if tensor.static_shape in (shape, (*shape[:kept], *(1,) * (len(shape) - kept))):
+        return _strides_read(context, tensor, attrs)
+    return tuple(prod(shape[axis + 1 : kept]) for axis in range(kept))
 
 
 def _refuses_strides(op: Op, target: Target) -> str | None:

@@ -114,6 +114,11 @@ class Cells:
         """Products with the input for each cell."""
         return GATES[self.kind]
 
+    @property
+    def is_together(self) -> bool:
+        """Whether the elements of the batch go through a step together: one scale is for all."""
+        return self.in_bytes and self.batches > 1
+
 
 @dataclass(frozen=True)
 class Operands:
@@ -177,7 +182,7 @@ def call_cells(op: Op, context: Context, cells: Cells, operands: Operands) -> No
         params,
         (*refs, *last, StopRef()),
         written,
-        tasks=cells.directions * cells.batches,
+        tasks=cells.directions * (1 if cells.is_together else cells.batches),
         scratch_bytes=FLOAT_BYTES * slots,
     )
 
@@ -256,13 +261,15 @@ def _stacked(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _kernel(cells: Cells, shape: _Shape) -> Kernel:
+    ends = ACTIVATIONS[cells.activation], int(cells.looks), int(cells.clip < inf)
+    if cells.is_together:
+        arguments: tuple[int | str, ...] = (shape.state.vectors, *ends)
+        return Kernel("recurrent_together.h", "recurrent_together", arguments)
     arguments = (
         f"RECURRENT_{cells.kind}",
         shape.state.vectors,
         shape.reset.vectors if shape.reset else 0,
-        ACTIVATIONS[cells.activation],
-        int(cells.looks),
-        int(cells.clip < inf),
+        *ends,
         int(cells.in_bytes),
     )
     return Kernel("recurrent_f32.h", "recurrent_f32", arguments)
@@ -304,4 +311,7 @@ def _params(cells: Cells, shape: _Shape) -> tuple[dict[str, ParamValue], int]:
         "candidate": candidate,
         "clip": cells.clip,
     }
+    if cells.is_together:
+        layer: dict[str, ParamValue] = {f"layer_{name}": value for name, value in params.items()}
+        return layer, state + 3 * shape.gate * cells.batches
     return params, candidate + shape.gate + shape.reset_slots

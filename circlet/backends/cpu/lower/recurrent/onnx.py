@@ -96,8 +96,6 @@ def _stored(op: Op) -> list[Tensor | None]:
 def _refuses_dynamic(op: Op, target: Target) -> str | None:
     if any(op.input(scale) is None for scale, _ in _SCALES.values()):
         return "a scale is omitted"
-    if len(operand(op, _DATA).shape) == 3 and operand(op, _DATA).static_shape[1] != 1:
-        return "several sequences are quantised by one scale"
     return _refuses(op, target)
 
 
