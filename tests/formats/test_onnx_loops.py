@@ -9,6 +9,7 @@ import pytest
 
 import circlet
 from circlet.errors import FormatError, UnsupportedOpsError
+from circlet.formats import load
 from circlet.ir import DType
 from circlet.ir.builder import constant
 from circlet.ir.packed import unpacked
@@ -316,3 +317,33 @@ def test_packed_constants_hold_all_of_their_values(name: str) -> None:
     assert stored.data is not None
     assert stored.data.nbytes == stored.size_bytes
     assert unpacked(stored).astype(np.float32).tolist() == array.astype(np.float32).tolist()
+
+
+def _doubling(depth: int, turns: int) -> bytes:
+    """Loops within each other, the innermost of which doubles what lives on."""
+    body: Any = None
+    for level in range(depth, -1, -1):
+        before, after = f"before {level}", f"after {level}"
+        inner = node("Concat", [before, before], [after], axis=0)
+        if body is not None:
+            inner = node("Loop", ["count", "start", before], [after], body=body)
+        on, goes_on = f"on {level}", f"goes on {level}"
+        body = helper.make_graph(
+            [inner, node("Identity", [on], [goes_on])],
+            f"body {level}",
+            [value(f"turn {level}", INT64, []), value(on, BOOL, []), value(before, FLOAT, None)],
+            [value(goes_on, BOOL, []), value(after, FLOAT, None)],
+        )
+    stored = [number("count", turns), number("start", True, np.bool_)]
+    outer = node("Loop", ["count", "start", "x"], ["y"], body=body)
+    return file([outer], [value("x", FLOAT, [1])], [value("y", FLOAT, None)], *stored)
+
+
+def test_loops_in_loops_that_change_sizes_run() -> None:
+    (made,) = run(_doubling(2, 2), np.ones(1, np.float32))
+    assert made.shape == (2**8,)
+
+
+@pytest.mark.parametrize(("depth", "turns"), [(10, 2), (3, 60), (10, 1000)])
+def test_loops_in_loops_are_not_unfolded_without_end(depth: int, turns: int) -> None:
+    assert len(load(_doubling(depth, turns)).main.ops) < 1 << 13

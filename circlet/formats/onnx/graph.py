@@ -26,6 +26,7 @@ from circlet.ops.shape import copy_op
 _PASSING = TYPED | {"Identity", "If", "Loop", "Scan", "Shape", "Size", "SequenceConstruct"}
 _PASSING |= {"Optional", "OptionalGetElement", "OptionalHasElement", "SequenceInsert"}
 _PASSING |= {"GatherBlockQuantized"}
+_MOST_TRIED = 1 << 13
 
 
 @dataclass
@@ -39,6 +40,7 @@ class Reading:
         unsupported: The operators that cannot be imported.
         graphs: Graphs that operators run, as they are made.
         ops: How many nodes were read.
+        tried: How many nodes of loops were read to see whether a form of theirs fits.
     """
 
     store: TensorStore
@@ -47,6 +49,12 @@ class Reading:
     unsupported: list[UnsupportedOp] = field(default_factory=list)
     graphs: list[Graph] = field(default_factory=list)
     ops: int = 0
+    tried: int = 0
+
+    def may_try(self, nodes: int) -> bool:
+        """Whether so many nodes of a loop may be read once more: loops in loops multiply them."""
+        self.tried += nodes
+        return self.tried <= _MOST_TRIED
 
     def next_id(self) -> int:
         """The number of the next source operator."""

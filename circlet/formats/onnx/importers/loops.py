@@ -58,18 +58,20 @@ class _Loop:
 
     def results(self) -> list[Tensor]:
         """The last values of what lives on, and the stacks."""
+        state = self.node.graph.state
         stable, unfolded = partial(self._looped, is_stable=True), partial(unrolled, self)
-        attempts: tuple[Callable[[], list[Tensor]], ...]
-        attempts = (stable, unfolded, self._peeled, self._looped)
+        attempts: tuple[Callable[[], list[Tensor]], ...] = (self._looped,)
+        if state.may_try(len(self.body.node)):
+            attempts = (stable, unfolded, self._peeled, self._looped)
         for attempt in attempts:
-            kept_ops, kept_graphs = len(self.node.ops), len(self.node.graph.state.graphs)
+            kept_ops, kept_graphs = len(self.node.ops), len(state.graphs)
             try:
                 return attempt()
             except (NotLoweredError, UnknownRankError) as error:
-                if self.node.graph.state.unsupported:
+                if state.unsupported:
                     return []
                 why = error
-                del self.node.ops[kept_ops:], self.node.graph.state.graphs[kept_graphs:]
+                del self.node.ops[kept_ops:], state.graphs[kept_graphs:]
         raise why
 
     def _peeled(self) -> list[Tensor]:

@@ -64,11 +64,13 @@ def one_turn(loop: Loop, turn: int, states: list[Tensor]) -> Taken:
     """A turn of a loop that is known to take it, as ops of its node.
 
     Raises:
-        NotLoweredError: Whether it takes one is not known.
+        NotLoweredError: Whether it takes one is not known, or too many were tried.
     """
     node = loop.node
     if turn >= _count(loop):
         raise NotLoweredError("a loop may take no turn")
+    if not node.graph.state.may_try(len(loop.body.node)):
+        raise NotLoweredError("the turns of all loops are too many to stand one behind the other")
     first = [node.const(turn, np.int64), node.const(True)] if loop.has_turn else []
     slices = [_slice(loop, *one, turn) for one in loop.scanned]
     ops, made = node.graph.unfolded(loop.body, [*first, *states, *slices])
