@@ -54,7 +54,7 @@ def call_cast(op: Op, context: Context, source: Ref, count: int) -> TensorRef:
 
 def registers_for_pairs(registers: Registers) -> Registers:
     """The registers as kernels over bfloat16 use them: whole vectors, inputs one by one."""
-    return Registers(registers.count)
+    return Registers(registers.count, broadcasts=registers.broadcasts)
 
 
 def to_bf16(values: Floats) -> npt.NDArray[np.uint16]:

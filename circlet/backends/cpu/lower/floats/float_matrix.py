@@ -19,7 +19,6 @@ from circlet.backends.cpu.lower.floats.tiles import (
     dealt_tiles,
     lanes_of,
     registers_of,
-    row_cycles,
     tiles_of,
     vectors_of,
 )
@@ -157,7 +156,7 @@ def _tile(product: FloatProduct, context: Context) -> Tile:
     width, depth = product.width, product.depth
 
     def cost(tile: Tile) -> float:
-        return row_cycles(tile, width, vectors, depth)
+        return registers.row_cycles(tile, width, vectors, depth)
 
     name = f"{_function(product)} {joined(product.sizes)} by {joined(product.shape)}"
     tiles = tiles_of(registers, width, vectors, depth)

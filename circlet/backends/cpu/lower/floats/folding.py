@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from circlet.backends.cpu.lower.floats.epilogue import FloatArray, FloatProduct
-from circlet.backends.cpu.lower.floats.tiles import Registers, choose_tile, row_cycles, vectors_of
+from circlet.backends.cpu.lower.floats.tiles import Registers, choose_tile, vectors_of
 from circlet.backends.cpu.lower.products.product import View
 from circlet.backends.cpu.tuning.knobs import Knob, always_there, joined
 
@@ -73,7 +73,7 @@ def _row_cycles(
     _, rows, columns, channels = product.shape
     depth = rows * (columns + (count - 1) * _step(product)) * channels
     tile = choose_tile(registers, pixels, vectors, depth)
-    return row_cycles(tile, pixels, vectors, depth)
+    return registers.row_cycles(tile, pixels, vectors, depth)
 
 
 def _can_fold(product: FloatProduct) -> bool:

@@ -29,19 +29,31 @@ class Registers:
     Attributes:
         count: Architectural vector registers, or their worth where vectors are emulated.
         by_lane: Whether one register holds several inputs of a pixel, multiplied by lane.
-        has_halves: Whether half a vector may take less time than a whole one, and multiply-adds
-            broadcast an input from memory.
+        has_halves: Whether half a vector may take less time than a whole one.
+        broadcasts: Whether multiply-adds broadcast an input that they load themselves.
     """
 
     count: int
     by_lane: bool = False
     has_halves: bool = False
+    broadcasts: bool = True
 
     def hold(self, tile: Tile) -> bool:
         """Whether a tile's sums and the operands of one step fit, with one register to spare."""
         sums = tile.pixels * tile.whole
         operands = tile.pixels + 1 if self.by_lane else tile.whole + 1
         return sums + operands < self.count
+
+    def cycles(self, tile: Tile, depth: int) -> float:
+        """Predicted cycles of a tile of so many multiply-adds of each output."""
+        if self.by_lane:
+            return costs.lane_tile(tile.pixels, tile.vectors, depth)
+        cost = costs.float_tile if self.broadcasts else costs.broadcast_tile
+        return cost(tile.pixels, tile.vectors, depth)
+
+    def row_cycles(self, tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
+        """Predicted cycles of a row of `width` pixels and `vectors` channels that tiles cover."""
+        return tile.covering(width, vectors) * self.cycles(tile, depth)
 
 
 def lanes_of(vector_bytes: int) -> int:
@@ -55,7 +67,9 @@ def registers_of(target: Target, vector_bytes: int) -> Registers:
         return Registers(32, has_halves=True)
     if target.arch == "aarch64":
         return Registers(32, by_lane=True)
-    return Registers(8 if target.arch == "riscv64" else 16)
+    if target.arch == "riscv64":
+        return Registers(8)
+    return Registers(16, broadcasts=False)
 
 
 def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
@@ -85,10 +99,8 @@ def tiles_of(
     counts = [float(count) for count in range(1, min(_MOST_VECTORS, ceil(vectors)) + 1)]
     halves = (count - 0.5 for count in counts if vectors % 1)
     counts += [half for half in halves if vectors % half == 0]
-    cost = costs.lane_tile if registers.by_lane else costs.broadcast_tile
-    cost = costs.float_tile if registers.has_halves else cost
     candidates = [
-        (tile, cost(tile.pixels, tile.vectors, depth))
+        (tile, registers.cycles(tile, depth))
         for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
         for count in counts
         if registers.hold(tile := Tile(pixels, count))
@@ -155,8 +167,3 @@ def sums_over_lanes(rows: int, depth: int, columns: int, registers: Registers, l
     """Whether rows meet columns that lie along sums as they are: registers hold the sums."""
     fits = rows * _DOT_COLUMNS + _DOT_COLUMNS + 1 <= registers.count
     return fits and columns >= _DOT_COLUMNS and depth >= lanes
-
-
-def row_cycles(tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
-    """Predicted cycles of a row of `width` pixels and `vectors` channels that tiles cover."""
-    return tile.covering(width, vectors) * costs.float_tile(tile.pixels, tile.vectors, depth)

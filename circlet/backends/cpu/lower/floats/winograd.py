@@ -17,7 +17,6 @@ from circlet.backends.cpu.lower.floats.tiles import (
     choose_tile,
     lanes_of,
     registers_of,
-    row_cycles,
     tiles_of,
     vectors_of,
 )
@@ -148,7 +147,7 @@ def _tiles(context: Context, product: FloatProduct) -> Knob[Tile]:
     depth = product.shape[3]
 
     def cost(tile: Tile) -> float:
-        return row_cycles(tile, patches, vectors, depth)
+        return registers.row_cycles(tile, patches, vectors, depth)
 
     return Knob(name, tiles_of(registers, patches, vectors, depth), cost, always_there)
 
@@ -254,7 +253,7 @@ def _cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
     filters, _, _, channels = product.shape
     vectors, patches = -(-filters // lanes), _patches(product)
     tile = choose_tile(registers, *_tiled(product, lanes), channels)
-    products = row_cycles(tile, patches, vectors, channels) * _PLANES
+    products = registers.row_cycles(tile, patches, vectors, channels) * _PLANES
     dealt, size = _dealt(product, tile, tile.channels(lanes)), _weight_bytes(product, lanes)
     enter = dealt.splits * _ENTER_CYCLES * channels / lanes
     transforms = patches * (enter + _LEAVE_CYCLES * vectors)
@@ -266,5 +265,5 @@ def _direct_cycles(product: FloatProduct, registers: Registers, lanes: int) -> f
     images, height, width = product.sizes
     vectors = vectors_of(registers, product.filters, lanes)
     tile = choose_tile(registers, width, vectors, product.depth)
-    row = row_cycles(tile, width, vectors, product.depth)
+    row = registers.row_cycles(tile, width, vectors, product.depth)
     return images * height * row + costs.weights(prod(product.shape) * FLOAT_BYTES)

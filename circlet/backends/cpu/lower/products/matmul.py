@@ -21,7 +21,6 @@ from circlet.backends.cpu.lower.floats.tiles import (
     choose_tile,
     lanes_of,
     registers_of,
-    row_cycles,
     sums_over_lanes,
     task_panels,
     tiles_of,
@@ -225,7 +224,7 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
     knob = Knob(
         f"matmul_f32 {joined((rows, depth, columns))}",
         tiles,
-        lambda tile: row_cycles(tile, rows, vectors, depth),
+        lambda tile: registers.row_cycles(tile, rows, vectors, depth),
         always_there,
     )
     return context.choose(op, knob)

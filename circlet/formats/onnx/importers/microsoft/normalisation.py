@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.formats.onnx.importers.normalisation import normalised
+from circlet.formats.onnx.importers.normalisation import normalised, normalised_groups
 from circlet.formats.onnx.importers.quantisation import MICROSOFT
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.standard import counting, floats, resized, size_of, standard, widened
@@ -91,15 +91,14 @@ def _grouped(node: Node, x: Tensor) -> Tensor:
     """Group normalisation of an image, its channels last or first, and SiLU where asked for."""
     groups, rank = node.whole("groups"), node.rank(x)
     is_last, epsilon = bool(node.whole("channels_last", 1)), node.real("epsilon", 1e-5)
-    channels = x.shape[-1 if is_last else 1]
-    if channels is None or groups < 1 or channels % groups:
-        raise NotLoweredError("the number of channels is open, or not a multiple of the groups")
     if is_last:
-        made = normalised(
-            node, resized(node, x, [0, -1, groups, channels // groups]), [1, 3], epsilon
-        )
+        channels = x.shape[-1]
+        if channels is None or groups < 1 or channels % groups:
+            raise NotLoweredError("the number of channels is open, or not a multiple of the groups")
+        sides = resized(node, x, [0, -1, groups, channels // groups])
+        made = normalised(node, sides, [1, 3], epsilon)
     else:
-        made = normalised(node, resized(node, x, [0, groups, -1]), [2], epsilon)
+        made = normalised_groups(node, x, groups, epsilon)
     made = standard(node, "Reshape", [made, node.sizes(x)])
     around = [1] * (0 if is_last else rank - 2)
     factor, term = (resized(node, node[index], [-1, *around]) for index in (1, 2))
