@@ -6,6 +6,7 @@ image, sound and text networks as PyTorch, Keras and quantisers export them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -72,9 +73,12 @@ class Line:
 
 
 def onnx_grid() -> Iterator[Case]:
-    """The cases, operator by operator."""
+    """The cases, operator by operator; those of one title are counted."""
+    seen: Counter[str] = Counter()
     for line in _LINES:
-        yield Case(f"onnx {line.title}", line.kind, line.content(), suffix=".onnx")
+        seen[line.title] += 1
+        count = f" {seen[line.title]}" if seen[line.title] > 1 else ""
+        yield Case(f"onnx {line.title}{count}", line.kind, line.content(), suffix=".onnx")
 
 
 def _is_given(operand: Given | Array | None) -> bool:
