@@ -62,7 +62,8 @@ def main(arguments: Sequence[str]) -> None:
     threads = [int(count) for count in options.threads.split(",")]
     ratios: dict[str, list[float]] = {}
     with private_cache():
-        for path in chosen(options.paths or sorted(CORPUS.glob("*.tflite")), options.models):
+        paths = chosen(options.paths or sorted(CORPUS.glob("*.tflite")), options.models)
+        for path in map(Path.resolve, paths):  # workers and starts have folders of their own
             try:
                 found = {f"x{n}": latency(path, n, options.rounds, checkouts) for n in threads}
                 found |= starts(path, options.starts, checkouts)
