@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from circlet.formats.onnx.node import Node, NotLoweredError
-from circlet.formats.onnx.standard import resized, standard
+from circlet.formats.onnx.standard import floats, resized, standard
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.local_response_norm import LocalResponseNormAttrs
@@ -43,18 +43,27 @@ def normalised(node: Node, x: Tensor, axes: list[int], epsilon: float) -> Tensor
     return node.op("MUL", [centred, node.op("RSQRT", [with_epsilon])])
 
 
-def normalised_groups(node: Node, x: Tensor, groups: int, epsilon: float) -> Tensor:
-    """The pixels of each group of channels, of axis 1, normalised: [batch, group, -1]."""
-    channels = x.shape[1]
+def channels_of_group(channels: int | None, groups: int) -> int:
+    """How many of the channels one of equal groups has.
+
+    Raises:
+        NotLoweredError: Their number is open, or no multiple of the groups.
+    """
     if channels is None or groups < 1 or channels % groups:
         raise NotLoweredError("the number of channels is open, or not a multiple of the groups")
+    return channels // groups
+
+
+def normalised_groups(node: Node, x: Tensor, groups: int, epsilon: float) -> Tensor:
+    """The pixels of each group of channels, of axis 1, normalised: [batch, group, -1]."""
+    channels_of_group(x.shape[1], groups)
     return normalised(node, resized(node, x, [0, groups, -1]), [2], epsilon)
 
 
 @importer("GroupNormalization", since=21)
 def _group_normalization(node: Node) -> Tensor:
     """Groups normalised, then a factor and a term for each channel."""
-    x, rank = _floats(node), node.rank(node[0])
+    x, rank = floats(node), node.rank(node[0])
     made = normalised_groups(node, x, node.whole("num_groups"), node.real("epsilon", 1e-5))
     made = standard(node, "Reshape", [made, node.sizes(x)])
     scaled = node.op("MUL", [made, _column(node, node[1], rank)])
@@ -64,17 +73,11 @@ def _group_normalization(node: Node) -> Tensor:
 @importer("GroupNormalization", since=18)
 def _scaled_group_normalization(node: Node) -> Tensor:
     """The same with a factor and a term for each group."""
-    x = _floats(node)
+    x = floats(node)
     made = normalised_groups(node, x, node.whole("num_groups"), node.real("epsilon", 1e-5))
     scaled = node.op("MUL", [made, _column(node, node[1], 3)])
     made = node.op("ADD", [scaled, _column(node, node[2], 3)])
     return standard(node, "Reshape", [made, node.sizes(x)])
-
-
-def _floats(node: Node) -> Tensor:
-    if node[0].dtype is not DType.FLOAT32:
-        raise NotLoweredError("only FLOAT32 is normalised so")
-    return node[0]
 
 
 @importer("InstanceNormalization")
@@ -99,7 +102,7 @@ def _layer_normalization(node: Node) -> Tensor:
 
 @importer("RMSNormalization")
 def _rms_normalization(node: Node) -> Tensor:
-    x, rank = _floats(node), node.rank(node[0])
+    x, rank = floats(node), node.rank(node[0])
     axes = node.const(range(node.axis(node.whole("axis", -1), rank), rank), np.int32)
     squares = node.op("MEAN", [node.op("MUL", [x, x]), axes], ReducerAttrs(True))
     epsilon = node.const(np.float32(node.real("epsilon", 1e-5)))

@@ -18,7 +18,7 @@ from circlet.formats.onnx.importers.windows import (
     steps_of,
 )
 from circlet.formats.onnx.node import Node, NotLoweredError
-from circlet.formats.onnx.standard import standard
+from circlet.formats.onnx.standard import floats, standard
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.geometry import SAME_UPPER, Padding
@@ -130,7 +130,7 @@ def _lp_pool(node: Node) -> Tensor:
     """(taps * mean(|x|^p))^(1 / p): zeros around the image change no sum."""
     power = node.real("p", 2)
     given = {name: node.attributes[name] for name in _WINDOWS if name in node.attributes}
-    powers = _to_power(node, node.op("ABS", [_floats(node)]), power)
+    powers = _to_power(node, node.op("ABS", [floats(node)]), power)
     means = standard(node, "AveragePool", [powers], count_include_pad=1, **given)
     taps = node.const(np.float32(prod(node.ints("kernel_shape") or ())))
     return _to_power(node, node.op("MUL", [means, taps]), 1 / power)
@@ -138,7 +138,7 @@ def _lp_pool(node: Node) -> Tensor:
 
 @importer("GlobalLpPool")
 def _global_lp_pool(node: Node) -> Tensor:
-    power, x = node.real("p", 2), _floats(node)
+    power, x = node.real("p", 2), floats(node)
     axes = node.const(range(2, node.rank(x)), np.int32)
     sums = node.op("SUM", [_to_power(node, node.op("ABS", [x]), power), axes], ReducerAttrs(True))
     return _to_power(node, sums, 1 / power)
@@ -155,14 +155,8 @@ def _to_power(node: Node, x: Tensor, power: float) -> Tensor:
     )
 
 
-def _floats(node: Node) -> Tensor:
-    if node[0].dtype is not DType.FLOAT32:
-        raise NotLoweredError("only FLOAT32 is pooled so")
-    return node[0]
-
-
 def _over_pixels(node: Node, record: str) -> Tensor:
-    x = _floats(node)
+    x = floats(node)
     axes = node.const(range(2, node.rank(x)), np.int32)
     return node.op(record, [x, axes], ReducerAttrs(True))
 

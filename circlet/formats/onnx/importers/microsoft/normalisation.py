@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from circlet.formats.onnx.importers.normalisation import normalised, normalised_groups
+from circlet.formats.onnx.importers.normalisation import (
+    channels_of_group,
+    normalised,
+    normalised_groups,
+)
 from circlet.formats.onnx.importers.quantisation import MICROSOFT
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.standard import counting, floats, resized, size_of, standard, widened
@@ -92,10 +96,7 @@ def _grouped(node: Node, x: Tensor) -> Tensor:
     groups, rank = node.whole("groups"), node.rank(x)
     is_last, epsilon = bool(node.whole("channels_last", 1)), node.real("epsilon", 1e-5)
     if is_last:
-        channels = x.shape[-1]
-        if channels is None or groups < 1 or channels % groups:
-            raise NotLoweredError("the number of channels is open, or not a multiple of the groups")
-        sides = resized(node, x, [0, -1, groups, channels // groups])
+        sides = resized(node, x, [0, -1, groups, channels_of_group(x.shape[-1], groups)])
         made = normalised(node, sides, [1, 3], epsilon)
     else:
         made = normalised_groups(node, x, groups, epsilon)
