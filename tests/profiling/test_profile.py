@@ -13,6 +13,7 @@ from circlet.formats import dumps
 from circlet.ir import DType
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.build import builder
+from circlet.ops.gather import GatherAttrs
 from circlet.ops.opdef import NoAttrs
 from circlet.profiling import Profile
 from circlet.sample import Sample
@@ -83,6 +84,16 @@ def test_what_is_folded_into_constants_takes_no_time() -> None:
     assert folded.why.startswith(("no time of its own", "it needs no kernel"))
     assert conv.macs == 8 * 8 * 16 * 16
     adds_up(found)
+
+
+def test_a_lookup_moves_what_it_reads_of_its_table() -> None:
+    b = builder()
+    at = b.input("at", DType.INT32, (3,))
+    table = b.constant("table", np.ones((4096, 64), np.float32))
+    model = b.output(b.op("GATHER", [table, at], GatherAttrs(), name="rows")).model()
+    found = circlet.profile(dumps(model, "tflite"), [np.arange(3, dtype=np.int32)], runs=2)
+    (row,) = found.operators
+    assert row.data_bytes + row.weights_bytes <= 2 * 3 * 64 * 4 + 3 * 4
 
 
 def test_operators_that_numpy_runs_say_why() -> None:

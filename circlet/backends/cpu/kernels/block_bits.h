@@ -185,13 +185,13 @@ CIRCLET_INLINE vi8 block_bits_splat(const int8_t *digits, const int NV) {
 }
 
 /* What a block of inputs of MR rows adds to NV vectors of outputs, in steps. */
-CIRCLET_INLINE void block_bits_sums(vi (*sums)[4][3], const uint8_t *w, const int8_t *digits,
+CIRCLET_INLINE void block_bits_sums(vi (*sums)[2][3], const uint8_t *w, const int8_t *digits,
                                     int64_t step, const int BITS, const int DIGITS, const int MR,
                                     const int NV) {
     CIRCLET_UNROLL for (int j = 0; j < BITS; j++) {
-        vu8 low[4], high[4];
+        vu8 low[2], high[2];
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-            low[v] = high[v] = v_load_u8(w + (v * BITS + j) * CIRCLET_VBYTES);
+            low[v] = high[v] = v_load_u8(w + (j * NV + v) * CIRCLET_VBYTES);
             if (BITS == 8) continue;
             if (!BLOCK_BITS_IS_WHOLE(BITS, DIGITS)) high[v] = (vu8)((vu16)low[v] >> 4) & 15;
             low[v] &= 15;
@@ -219,11 +219,11 @@ struct block_bits_weights {
 };
 
 /* A block of inputs of MR rows times NV vectors of outputs, scaled and added. */
-CIRCLET_INLINE void block_bits_tile(vf (*acc)[4], struct block_bits_weights w,
+CIRCLET_INLINE void block_bits_tile(vf (*acc)[2], struct block_bits_weights w,
                                     const int8_t *digits, const struct block_bits_scale *scales,
                                     int64_t blocks, const int BITS, const int DIGITS,
                                     const int ZEROS, const int MR, const int NV) {
-    vi sums[8][4][3];
+    vi sums[8][2][3];
     CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
             CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++) sums[m][v][d] = v_zero_i32();
@@ -245,7 +245,7 @@ CIRCLET_INLINE void block_bits_tile(vf (*acc)[4], struct block_bits_weights w,
 }
 
 CIRCLET_INLINE void block_bits_store(const struct block_bits_params *p, float *out,
-                                     int64_t channel, vf (*acc)[4], const int MR, const int NV) {
+                                     int64_t channel, vf (*acc)[2], const int MR, const int NV) {
     CIRCLET_UNROLL for (int m = 0; m < MR; m++, out += p->units) {
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
             const int64_t at = channel + v * CIRCLET_LANES, left = p->units - at;
@@ -256,30 +256,31 @@ CIRCLET_INLINE void block_bits_store(const struct block_bits_params *p, float *o
     }
 }
 
-/* Asks for weights that are needed a little later, where they come the first time. */
+/* Asks for weights that are needed a little later. */
 CIRCLET_INLINE void block_bits_fetch(const uint8_t *w, int64_t bytes) {
     CIRCLET_UNROLL for (int64_t line = 0; line < bytes; line += 64)
         __builtin_prefetch(w + BLOCK_BITS_AHEAD + line);
 }
 
-/* MR rows of NV vectors of outputs. The weights of a block are NT vectors behind the last one's. */
+/* MR rows of NV vectors of outputs. One row reads weights as fast as memory gives them in order;
+ * several work long enough on a block to fetch the next one, where it comes the first time. */
 CIRCLET_INLINE void block_bits_rows(const struct block_bits_params *p, void *const *operands,
                                     struct block_bits_weights w, int64_t row, int64_t channel,
                                     const int BITS, const int DIGITS, const int ZEROS,
-                                    const int MR, const int NT, const int NV) {
-    const int64_t width = NT * CIRCLET_LANES, bytes = BITS * CIRCLET_VBYTES;
+                                    const int MR, const int NV) {
+    const int64_t width = NV * CIRCLET_LANES, bytes = NV * BITS * CIRCLET_VBYTES;
     const struct block_bits_scale *scales = operands[5];
     const int8_t *digits = operands[0];
     int64_t done = 0; /* blocks of those that share a scale of weights */
-    vf acc[8][4];
+    vf acc[8][2];
     digits += row * p->blocks * BLOCK_BITS * DIGITS, scales += row * p->blocks;
     CIRCLET_UNROLL for (int m = 0; m < MR; m++)
         CIRCLET_UNROLL for (int v = 0; v < NV; v++)
             acc[m][v] = v_load((const float *)operands[3] + channel + v * CIRCLET_LANES);
     CIRCLET_NO_UNROLL for (int64_t b = 0; b < p->blocks; b++) {
-        if (row == 0) block_bits_fetch(w.bytes, NV * bytes);
+        if (MR > 1 && row == 0) block_bits_fetch(w.bytes, bytes);
         block_bits_tile(acc, w, digits, scales + b, p->blocks, BITS, DIGITS, ZEROS, MR, NV);
-        w.bytes += NT * bytes, digits += BLOCK_BITS * DIGITS;
+        w.bytes += bytes, digits += BLOCK_BITS * DIGITS;
         if (++done == p->per_scale) {
             w.factors += width, done = 0;
             if (ZEROS) w.zeros += width;
@@ -289,26 +290,25 @@ CIRCLET_INLINE void block_bits_rows(const struct block_bits_params *p, void *con
 }
 
 /* Operands: digits, packed weights, scales of weights, biases, output, scales of the input, zero
- * points of the weights (less the middle of their range; null where all are there). A task is NT
- * vectors of outputs, whose weights stand together, block by block; NV of them meet MR rows. */
+ * points of the weights (less the middle of their range; null where all are there). A task is NV
+ * vectors of outputs, which meet MR rows at a time. Its weights are read from their first byte to
+ * their last: block by block, four inputs of all its vectors. */
 CIRCLET_INLINE void block_bits(const struct block_bits_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, const int BITS,
-                               const int DIGITS, const int ZEROS, const int MR, const int NT,
-                               const int NV) {
+                               const int DIGITS, const int ZEROS, const int MR, const int NV) {
     (void)scratch;
-    const int64_t bytes = BITS * CIRCLET_VBYTES;
+    const int64_t bytes = NV * BITS * CIRCLET_VBYTES, width = NV * CIRCLET_LANES;
     const int64_t groups = (p->blocks + p->per_scale - 1) / p->per_scale;
-    for (int64_t v = begin * NT; v < end * NT; v += NV) {
-        const int64_t task = v / NT, within = v % NT;
-        const int64_t scale = (task * groups * NT + within) * CIRCLET_LANES;
+    for (int64_t task = begin; task < end; task++) {
+        const int64_t scale = task * groups * width;
         const struct block_bits_weights w = {
-            (const uint8_t *)operands[1] + (task * p->blocks * NT + within) * bytes,
+            (const uint8_t *)operands[1] + task * p->blocks * bytes,
             (const float *)operands[2] + scale,
             ZEROS ? (const int8_t *)operands[6] + scale : 0,
         };
         for (int64_t row = 0; row < p->rows; row += MR)
-            block_bits_rows(p, operands, w, s_min_i64(row, p->rows - MR), v * CIRCLET_LANES, BITS,
-                            DIGITS, ZEROS, MR, NT, NV);
+            block_bits_rows(p, operands, w, s_min_i64(row, p->rows - MR), task * width, BITS,
+                            DIGITS, ZEROS, MR, NV);
     }
 }
 

@@ -21,6 +21,7 @@ _WINOGRAD_PLANES = 36
 _INTEGERS = re.compile("block_bits|q8|int")
 _NARROW = frozenset({DType.INT8, DType.UINT8, DType.INT4})
 _JUMP = "jump"
+_LOOKUPS = ("gather", "embedding_lookup")  # read what they give of a table, and no more
 
 
 def works_of(
@@ -88,11 +89,20 @@ def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
         macs=round(_macs(op) * share),
         outputs=round(sum(t.elements for t in op.outputs) * share),
         data_bytes=_data_bytes(call, facts),
-        constant_bytes=sum(facts.packed[offset] for offset in dict.fromkeys(_constants(call))),
+        constant_bytes=_constant_bytes(call, facts),
         unit=unit_of(call),
         made=_made(call),
         copies=call.kernel.header in _COPIES,
     )
+
+
+def _constant_bytes(call: KernelCall, facts: _Facts) -> int:
+    stored = sum(facts.packed[offset] for offset in dict.fromkeys(_constants(call)))
+    return min(stored, _given(call)) if call.kernel.function in _LOOKUPS else stored
+
+
+def _given(call: KernelCall) -> int:
+    return sum(t.size_bytes for t in call.writes)
 
 
 def _made(call: KernelCall) -> float:
@@ -123,7 +133,10 @@ def _data_bytes(call: KernelCall, facts: _Facts) -> int:
         fields = _fields(call)
         images = call.tasks // (fields["height"] + 1)
         return images * (fields["image_bytes"] - fields["height"] * fields["inner_bytes"])
-    return sum(t.size_bytes // facts.touches[call.op, t] for t in _touched(call))
+    touched = {t: t.size_bytes // facts.touches[call.op, t] for t in _touched(call)}
+    if call.kernel.function in _LOOKUPS:
+        return sum(min(size, _given(call)) for size in touched.values())
+    return sum(touched.values())
 
 
 def _touched(call: KernelCall) -> list[Tensor]:

@@ -20,7 +20,6 @@ WHOLE_DIGITS = 3  # of an input whose products err about as floats' do
 _SCALE_BYTES = 12  # of a block of inputs: a step, a sum, a correction
 _FEW_REGISTERS = 16
 _ROWS = {True: {1: 8, 2: 4, 3: 4}, False: {1: 4, 2: 3, 3: 2}}  # rows at a time, by digits
-_MOST_VECTORS = 4
 
 
 @dataclass(frozen=True)
@@ -77,10 +76,10 @@ class BlockProduct:
             (split.tensor, steps.tensor),
             tasks=self.rows,
         )
-        together, vectors, at_once = self._tile(context)
+        together, vectors = self._tile(context)
         packed = self._packed(op, context, vectors, weights)
         stored, scales, biases = packed.refs[:3]
-        arguments = (self.bits, self.digits, int(packed.fact), together, vectors, at_once)
+        arguments = (self.bits, self.digits, int(packed.fact), together, vectors)
         low, high = self.clamp
         context.call(
             op,
@@ -106,18 +105,12 @@ class BlockProduct:
             tasks=-(-self.units // (vectors * context.vector_bytes // 4)),
         )
 
-    def _tile(self, context: Context) -> tuple[int, int, int]:
-        """Rows at a time, vectors of a task, and how many of those at a time.
-
-        What vectors share of an input is loaded once, for as many as leave registers for sums.
-        """
+    def _tile(self, context: Context) -> tuple[int, int]:
+        """Rows at a time, and vectors of outputs that share what is loaded of them."""
         has_many = registers_of(context.target, context.vector_bytes).count > _FEW_REGISTERS
         most = _ROWS[has_many][self.digits]
         together = -(-self.rows // -(-self.rows // most))  # the last rows are not computed twice
-        wanted = -(-self.units * 4 // context.vector_bytes)
-        vectors = _MOST_VECTORS if has_many and wanted % _MOST_VECTORS in (0, 3) else 2
-        at_once = 1 if not has_many else vectors if together == 1 else 2
-        return together, vectors, at_once
+        return together, 2 if has_many else 1
 
     def _packed(
         self, op: Op, context: Context, vectors: int, weights: Callable[[], BlockWeights]
@@ -153,11 +146,11 @@ def rounded_digits(bits: int, target: Target) -> int:
 
 
 def _tiled(values: npt.NDArray[np.uint8], vectors: int, lanes: int) -> npt.NDArray[np.uint8]:
-    """[units, depth] as [tasks, blocks, vectors, fours of inputs, lanes, 4]."""
+    """[units, depth] as [tasks, blocks, fours of inputs, vectors, lanes, 4]."""
     units, depth = values.shape
     padded = np.pad(values, ((0, -units % (vectors * lanes)), (0, -depth % BLOCK)))
     shaped = padded.reshape(-1, vectors, lanes, padded.shape[1] // BLOCK, BLOCK // 4, 4)
-    return shaped.transpose(0, 3, 1, 4, 2, 5)
+    return shaped.transpose(0, 3, 4, 1, 2, 5)
 
 
 def _pack_bytes(values: npt.NDArray[np.uint8], vectors: int, lanes: int) -> npt.NDArray[np.uint8]:
@@ -167,7 +160,7 @@ def _pack_bytes(values: npt.NDArray[np.uint8], vectors: int, lanes: int) -> npt.
 def _pack_halves(values: npt.NDArray[np.uint8], vectors: int, lanes: int) -> npt.NDArray[np.uint8]:
     """Two inputs that are half a block apart share a byte."""
     turned, half = _tiled(values, vectors, lanes), BLOCK // 8
-    return np.ascontiguousarray(turned[:, :, :, :half] | turned[:, :, :, half:] << 4)
+    return np.ascontiguousarray(turned[:, :, :half] | turned[:, :, half:] << 4)
 
 
 def _spread(values: np.ndarray, vectors: int, lanes: int) -> np.ndarray:
