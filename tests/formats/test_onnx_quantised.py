@@ -104,6 +104,19 @@ def test_qlinear_conv_is_an_integer_convolution(
     assert kinds["CUSTOM:onnx.DequantizeLinear"] == 0
 
 
+def test_channels_of_a_bias_alone_are_integers_as_well(tmp_path: Path) -> None:
+    """Filters that training left near zero have tiny scales, so that their biases fill 32 bits."""
+    constants = conv_constants("i", 16) | scalars(x=(0.05, np.int8(3)), y=(0.9, np.int8(9)))
+    constants["ws"][::3] = 5e-9
+    constants["b"][::3] = _RNG.integers(-(2**31) + 2**24, 2**31 - 2**24, 6)
+    names = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"]
+    node: Node = ("QLinearConv", names, "y", {"pads": [1, 1, 1, 1]})
+    x = _RNG.integers(-128, 128, (1, 16, 9, 11)).astype(np.int8)
+    ours, theirs, kinds = both(model([node], constants, ("i", x.shape), "i"), x, tmp_path)
+    close(ours, theirs)
+    assert kinds["CONV_2D"] == 1 and kinds["CUSTOM:onnx.DequantizeLinear"] == 0
+
+
 def test_convolutions_along_time_are_integer_ones(tmp_path: Path) -> None:
     constants = scalars(x=(0.05, np.uint8(100)), y=(0.4, np.uint8(90)), w=(0.02, np.int8(0)))
     for name in ("u", "v"):

@@ -14,6 +14,7 @@ from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.geometry import Padding
 from circlet.ops.operands import limits
+from circlet.ops.requantization import EVEN
 from tests.windows import padding_of
 
 Inputs = list[np.ndarray]
@@ -67,6 +68,13 @@ def conv_graph(cases: Sequence[Conv], rng: np.random.Generator) -> tuple[Graph, 
         image = made.input(f"x{number}", case.dtype, case.image, quant)
         made.output(conv_op(made, case, image, rng, f"y{number}"))
     return made.build(), [random_bytes(rng, case.image, case.dtype) for case in cases]
+
+
+def rounding_to_even(graph: Graph) -> Graph:
+    """A graph whose products are scaled as ONNX Runtime scales them."""
+    for op in graph.ops:
+        op.requantization = EVEN
+    return graph
 
 
 def conv_op(

@@ -13,6 +13,7 @@ from circlet.backends.cpu.lower.integers.affine_search import (
     Affine,
     FixedPoint,
     FloatSums,
+    SingleFactor,
     affine_of,
     multiples,
 )
@@ -28,6 +29,7 @@ from circlet.ops.requantize import multiply_by_quantized_multiplier
 from circlet.target.targets import Target
 from tests.backends.cpu.cases import each_width_of
 from tests.backends.cpu.harness import check_native, runnable
+from tests.backends.cpu.q8_graphs import rounding_to_even
 from tests.windows import conv2d_attrs
 
 LEAST_AFFINE = 32
@@ -74,6 +76,24 @@ def test_affine_maps_give_every_sum_what_integers_give_it(
     assert fits.mean() > 0.9
     assert floats is BITS or (fits.all() and (maps.start > 0).all())
     assert all(_equal(maps, scale, outputs, int(channel)) for channel in np.flatnonzero(fits))
+
+
+@pytest.mark.parametrize("floats", [BITS, multiples(576)])
+@pytest.mark.parametrize("outputs", [RELU, PLAIN, _Outputs(-9, 0, 7), _Outputs(-255, 0, 127)])
+def test_one_offset_gives_what_halves_to_even_give(outputs: _Outputs, floats: FloatSums) -> None:
+    rng = np.random.default_rng(8)
+    reach = rng.integers(10_000, 80_000, 60)
+    factor = rng.uniform(2.0**-9, 2.0**-4, 60).astype(np.float32)
+    factor[:4] = 2.0**-5, 3 * 2.0**-8, 0.5, 2.0**-20  # halves that are met, and sums that are not
+    scale = SingleFactor(factor, -reach, reach)
+    maps, fits = affine_of(scale, (outputs.low, outputs.high), outputs.zero, floats)
+    assert maps.offsets.shape[1] == 1 and fits.mean() > 0.9
+    for channel in np.flatnonzero(fits):
+        sums = np.arange(-reach[channel], reach[channel] + 1)
+        wanted = np.rint(sums.astype(np.float32) * factor[channel])
+        got = maps.at(np.array([channel])).outputs(sums[None])[0] - outputs.zero
+        bounds = outputs.low, outputs.high
+        assert np.array_equal(np.clip(got, *bounds), np.clip(wanted, *bounds))
 
 
 @pytest.mark.parametrize("outputs", [RELU, PLAIN])
@@ -125,6 +145,14 @@ MAPS = (
 )
 
 
+EVEN_MAPS = (
+    ("", "Q8_AFFINE_EVEN_SMALL"),
+    ("same", "Q8_AFFINE"),
+    ("far", "Q8_AFFINE_EVEN_SMALL"),
+    ("huge", "Q8_EVEN"),
+)
+
+
 @each_width_of("activation, odd, form", MAPS, [PIECES, LINE])
 def test_kernels_run_affine_maps_beside_vectors_that_have_none(
     activation: str, odd: str, form: str, target: str
@@ -137,6 +165,17 @@ def test_kernels_run_affine_maps_beside_vectors_that_have_none(
     assert scaling.form == f"{form} | Q8_SATURATED"
     are_affine = scaling.parameters[:, 4, 0] >= LEAST_AFFINE
     assert are_affine[1:-1].all() and are_affine[0] == are_affine[-1] == (odd in ("", "same"))
+    values = np.random.default_rng(5).integers(-128, 128, (1, 9, 11, 3)).astype(np.int8)
+    check_native(graph, [values], chosen)
+
+
+@each_width_of("odd, form", EVEN_MAPS, EVEN_MAPS[:1])
+def test_kernels_run_maps_of_halves_to_even(odd: str, form: str, target: str) -> None:
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    graph = rounding_to_even(_graph(np.random.default_rng(4), odd, "NONE"))
+    assert _requantised(graph, FLOATS).form == f"{form} | Q8_SATURATED"
     values = np.random.default_rng(5).integers(-128, 128, (1, 9, 11, 3)).astype(np.int8)
     check_native(graph, [values], chosen)
 
@@ -167,10 +206,10 @@ def _graph(
     factors = rng.uniform(2.0**-7, 2.0**-5, 192)
     bias = rng.integers(-9_000, 9_000, 192)
     if odd == "same":
-        factors[:] = 0.01
+        factors[:] = 0.0123
     elif odd:
-        factors[::191] = {"far": 2.0**-16, "steep": 3.0}[odd]
-        bias[::191] = {"far": 4_227_072, "steep": 0}[odd]
+        factors[::191] = {"far": 2.0**-16, "steep": 3.0, "huge": 1e6}[odd]
+        bias[::191] = {"far": 4_227_072, "steep": 0, "huge": 0}[odd]
     made = builder()
     image = made.input("x", DType.INT8, (1, *pixels, 3), Quantization.per_tensor(1.0, 2))
     scales = Quantization.per_channel(factors.astype(np.float32), 0)

@@ -12,7 +12,7 @@ from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import each_width_of
 from tests.backends.cpu.harness import AND_V4, check_native, runnable
-from tests.backends.cpu.q8_graphs import Conv, conv_graph, conv_op, random_bytes
+from tests.backends.cpu.q8_graphs import Conv, conv_graph, conv_op, random_bytes, rounding_to_even
 
 U8 = DType.UINT8
 UINT8_ZEROS = (17, 151, 120)
@@ -50,6 +50,7 @@ def test_convolutions_are_bit_identical_to_the_record(first: int, target: str) -
         pytest.skip(f"this CPU cannot run {target}")
     graph, inputs = conv_graph(CASES[first::2], np.random.default_rng(7))
     check_native(graph, inputs, chosen)
+    check_native(rounding_to_even(graph), inputs, chosen)
 
 
 @pytest.mark.parametrize("name", AND_V4)

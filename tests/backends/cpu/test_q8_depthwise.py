@@ -16,7 +16,7 @@ from circlet.ir import DType
 from circlet.ops.geometry import Window, Window2D
 from tests.backends.cpu.cases import each_width_of
 from tests.backends.cpu.harness import check_native, runnable
-from tests.backends.cpu.q8_graphs import Conv, conv_graph
+from tests.backends.cpu.q8_graphs import Conv, conv_graph, rounding_to_even
 
 U8 = DType.UINT8
 
@@ -50,6 +50,7 @@ def test_depthwise_convolutions_are_bit_identical_to_the_record(first: int, targ
         pytest.skip(f"this CPU cannot run {target}")
     graph, inputs = conv_graph(CASES[first::3], np.random.default_rng(11))
     check_native(graph, inputs, chosen)
+    check_native(rounding_to_even(graph), inputs, chosen)
 
 
 PAIRED = [

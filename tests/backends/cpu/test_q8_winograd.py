@@ -13,7 +13,7 @@ from circlet.plan.partition import partition
 from circlet.target.targets import Target, parse_target
 from tests.backends.cpu.cases import Network, SideBySide
 from tests.backends.cpu.harness import AND_V4, check_native, runnable
-from tests.backends.cpu.q8_graphs import Conv, conv_graph
+from tests.backends.cpu.q8_graphs import Conv, conv_graph, rounding_to_even
 from tests.windows import conv2d_attrs
 
 U8 = DType.UINT8
@@ -67,6 +67,16 @@ def test_results_are_bit_identical_to_the_record(case: str, target: str) -> None
     assert (_kernels(graph, target) == {WINOGRAD}) == is_taken
     for convolutions in CONVOLUTIONS:
         convolutions.check(case, target)
+
+
+def test_results_may_be_rounded_as_onnx_runtime_does() -> None:
+    cases = [case for case in CASES.values() if case.image[0] == 1]
+    graph, inputs = conv_graph(cases, np.random.default_rng(7))
+    target = runnable("x86_64+v3")
+    if target is None:
+        pytest.skip("this CPU cannot run x86_64+v3")
+    assert _kernels(rounding_to_even(graph)) == {WINOGRAD}
+    check_native(graph, inputs, target)
 
 
 @pytest.mark.parametrize("target", AND_V4)

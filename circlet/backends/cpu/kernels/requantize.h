@@ -35,17 +35,20 @@
 /* A float slope and offset; or an offset below zero, one from zero on, and where zero is. */
 #define Q8_AFFINE 6
 #define Q8_PIECEWISE 7
-/* The same, but for vectors with a channel that has no such map: those have the parameters of a
- * form in fixed point, which Q8_LEAST_AFFINE tells apart by their last lanes. */
-#define Q8_AFFINE_FIXED_RELU 8
-#define Q8_PIECEWISE_FIXED 9
-#define Q8_AFFINE_GENERAL 10
-#define Q8_PIECEWISE_GENERAL 11
-#define Q8_LEAST_AFFINE 32
 /* One product with a float, rounded once, halves to even, as ONNX Runtime rounds: a factor. */
-#define Q8_EVEN (-1)
+#define Q8_EVEN 8
+/* The same where products are far from the ends of 32 bits. */
+#define Q8_EVEN_SMALL 9
+/* Maps in floats, but for vectors with a channel that has none: those have the parameters of
+ * another form, which Q8_LEAST_AFFINE tells apart by their last lanes. */
+#define Q8_AFFINE_FIXED_RELU 10
+#define Q8_PIECEWISE_FIXED 11
+#define Q8_AFFINE_GENERAL 12
+#define Q8_PIECEWISE_GENERAL 13
+#define Q8_AFFINE_EVEN_SMALL 14
+#define Q8_LEAST_AFFINE 32
 /* Results are the sums themselves, int32, over an image with a zero point as with Q8_HYBRID. */
-#define Q8_SUMS (-2)
+#define Q8_SUMS (-1)
 
 /* Besides one of the forms from 0 on: saturation to the type of outputs is all that bounds them; and
  * the type is uint8. */
@@ -143,6 +146,10 @@ CIRCLET_INLINE vi q8_scale_even(vi x, const int32_t *qparam, struct q8_bounds bo
     return v_round_i32(y) + bounds.zero;
 }
 
+CIRCLET_INLINE vi q8_scale_even_small(vi x, const int32_t *qparam, struct q8_bounds bounds) {
+    return v_round_i32(v_to_f32(x) * v_load((const float *)(qparam + CIRCLET_LANES))) + bounds.zero;
+}
+
 /* The same in floats, for channels whose every output was proved equal: one multiply-add and one
  * rounding to nearest. Sums start with the bits of 1.5 * 2^23 beside the bias, so that they are
  * floats without a conversion: there one unit of the last place is 1. */
@@ -162,6 +169,7 @@ CIRCLET_INLINE vi q8_scale(vi x, const int32_t *qparam, struct q8_bounds bounds,
            : form == Q8_FIXED_RELU ? q8_scale_fixed_relu(x, qparam)
            : form == Q8_DOUBLE     ? q8_scale_double(x, qparam, bounds)
            : form == Q8_EVEN       ? q8_scale_even(x, qparam, bounds)
+           : form == Q8_EVEN_SMALL ? q8_scale_even_small(x, qparam, bounds)
            : form == Q8_AFFINE     ? q8_scale_affine(x, qparam, 1)
            : form == Q8_PIECEWISE  ? q8_scale_affine(x, qparam, 2)
                                    : q8_scale_general(x, qparam, bounds);
@@ -188,7 +196,8 @@ CIRCLET_INLINE void q8_scale_tile(vi *acc, const int32_t *qparams, struct q8_bou
                                   const int bounded_form) {
     const int form = Q8_FORM(bounded_form);
     const int mixed = form >= Q8_AFFINE_FIXED_RELU, usual = mixed ? Q8_AFFINE + form % 2 : form;
-    const int other = form >= Q8_AFFINE_GENERAL   ? Q8_GENERAL
+    const int other = form == Q8_AFFINE_EVEN_SMALL ? Q8_EVEN_SMALL
+                      : form >= Q8_AFFINE_GENERAL  ? Q8_GENERAL
                       : form == Q8_PIECEWISE_FIXED ? Q8_FIXED
                                                    : Q8_FIXED_RELU;
     CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {

@@ -14,22 +14,22 @@ import numpy as np
 from circlet.backends.cpu.lower.integers.affine_search import (
     BITS,
     Affine,
-    FixedPoint,
     FloatSums,
     affine_of,
 )
 from circlet.backends.cpu.lower.integers.q8 import (
     Int64,
     bias_of,
-    factors_of,
     stored_zero,
 )
 from circlet.backends.cpu.lower.integers.requantisation import (
+    EVEN_SMALL,
     ChannelOrder,
     Requantisation,
     bounded_form,
     fixed_point,
     known_outputs,
+    rounding_of,
     single_precision,
 )
 from circlet.ir import Op
@@ -37,7 +37,6 @@ from circlet.ops.requantization import rounds_to_even
 from circlet.ops.requantize import (
     activation_of,
     activation_range,
-    quantize_multipliers,
     scalar_quant,
     wrap_int32,
 )
@@ -46,6 +45,7 @@ from circlet.target.targets import Target
 _AFFINE = ("Q8_AFFINE", "Q8_PIECEWISE")
 _FEWEST_PIXELS = 64
 _START = 1
+_NONE = -1  # no sums are floats
 _NONE_ZERO = int(np.float32(1).view(np.int32))  # no zero: above all small numbers
 
 
@@ -62,10 +62,13 @@ def integer_requantisation(
         folded: The bias with zero points folded in, and how far sums can get from zero.
         floats: How the kernel makes floats of sums.
     """
+    bias, reach = folded
     if rounds_to_even(op):
-        return single_precision(op, folded[0], order)
-    found = fixed_point(op, *folded, order)
-    if _rounds(target):
+        found = single_precision(op, bias, reach, order)
+        is_candidate = found.form == EVEN_SMALL
+    else:
+        found, is_candidate = fixed_point(op, bias, reach, order), True
+    if is_candidate and _rounds(target):
         found = _affine(op, folded, found, order, floats)
     return replace(found, form=bounded_form(op, found.form))
 
@@ -88,24 +91,20 @@ def _affine(
     found, is fewer functions to compile.
     """
     bias, reach = folded
-    mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
-    own = bias_of(op, bias.size)
-    most = reach - np.abs(own)
-    scale = FixedPoint(mantissa, -shift, own - most, own + most)
+    rounding = rounding_of(op, reach)
     low, high = activation_range(activation_of(op), op.outputs[0])
     zero = scalar_quant(op.outputs[0])[1]
-    search = scale if _pixels(op) >= _FEWEST_PIXELS else scale._replace(mantissa=mantissa * 0)
-    maps, fits = affine_of(search, (low - zero, high - zero), stored_zero(op), floats)
-    known, value = known_outputs(op, mantissa, shift, reach)
-    known &= most < floats.most_sum
-    maps, fits = _with_constants(maps, known, -own, value), fits | known
+    searched = floats if _pixels(op) >= _FEWEST_PIXELS else floats._replace(most_sum=_NONE)
+    maps, fits = affine_of(rounding, (low - zero, high - zero), stored_zero(op), searched)
+    known, value = known_outputs(op, rounding)
+    known &= rounding.most - rounding.least < 2 * floats.most_sum
+    maps, fits = _with_constants(maps, known, -bias_of(op, bias.size), value), fits | known
     table = _parameters(bias, maps, order)
     used = order.arranged(np.ones(bias.size, bool)).reshape(len(table), -1)
     good = (order.arranged(fits).reshape(len(table), -1) | ~used).all(axis=1)
     table[~good] = integer.parameters[~good]
     form = _AFFINE[maps.offsets.shape[1] - 1]
-    has_one_scale = (mantissa == mantissa[0]).all() and (shift == shift[0]).all()
-    is_pure = has_one_scale and good.all()
+    is_pure = rounding.is_uniform() and good.all()
     return Requantisation(form if is_pure else f"{form}_{integer.form[3:]}", table)
 
 

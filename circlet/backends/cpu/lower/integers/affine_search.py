@@ -2,10 +2,10 @@
 
 Over the sums that a channel can reach, its outputs are a monotone step function of at most 255
 thresholds. A multiply-add of floats and a rounding are one too, so equal thresholds mean equal
-outputs everywhere. The reference rounds ties away from zero, which moves thresholds on one side of
-it, so outputs on both sides need an offset each: a piecewise affine map. For every channel a slope
-and offsets are sought, and what kernels compute is computed here, on both sides of each threshold,
-to prove that they fit.
+outputs everywhere. TFLite's reference rounds ties away from zero, which moves thresholds on one
+side of it, so outputs on both sides need an offset each: a piecewise affine map. ONNX Runtime
+rounds them to even: one offset does. For every channel a slope and offsets are sought, and what
+kernels compute is computed here, on both sides of each threshold, to prove that they fit.
 
     output                  ______
                       _____|         a slope and an offset fit where rounding them to nearest puts
@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from circlet.ops.requantize import multiply_by_quantized_multiplier
 
 Int64 = npt.NDArray[np.int64]
 Float32 = npt.NDArray[np.float32]
@@ -47,7 +49,7 @@ class _Search(NamedTuple):
 
 
 _QUICK = _Search((0, 1, -1), 64, 4)
-_THOROUGH = _Search((0, 1, -1, 2, -2), 512, 64)
+_THOROUGH = _Search((0, 1, -1, 2, -2), 2048, 64)
 
 
 class FloatSums(NamedTuple):
@@ -64,6 +66,10 @@ class FloatSums(NamedTuple):
     least_start: int
     most_sum: int
     most_shift: int
+
+    def hold(self, least: Int64, most: Int64) -> Bool:
+        """Whether all sums of a channel are floats."""
+        return (least >= -self.most_sum) & (most <= self.most_sum)
 
     def starts(self, search: _Search) -> Int64:
         """The starts that a search looks at."""
@@ -95,8 +101,8 @@ class FixedPoint(NamedTuple):
 
     def is_tame(self, floats: FloatSums) -> Bool:
         """For which channels a map is worth a search."""
-        inside = (self.least >= -floats.most_sum) & (self.most <= floats.most_sum)
-        return inside & (self.mantissa > 0) & (self.right >= 0) & (self.right <= floats.most_shift)
+        shifts = (self.right >= 0) & (self.right <= floats.most_shift)
+        return floats.hold(self.least, self.most) & (self.mantissa > 0) & shifts
 
     def at(self, channels: Rows | Bool) -> FixedPoint:
         """The scales of some channels."""
@@ -106,11 +112,103 @@ class FixedPoint(NamedTuple):
         """One scale for all channels of the same scale, over all their sums; and each's place."""
         scales = np.stack([self.mantissa, self.right])
         unique, place = np.unique(scales, axis=1, return_inverse=True)
-        place = place.reshape(-1)
-        least, most = (np.zeros(unique.shape[1], np.int64) for _ in range(2))
-        np.minimum.at(least, place, self.least)
-        np.maximum.at(most, place, self.most)
-        return FixedPoint(unique[0], unique[1], least, most), place
+        return FixedPoint(unique[0], unique[1], *_reach(self, place)), place.reshape(-1)
+
+    def slopes(self) -> Float64:
+        """What a sum is worth in steps of the output."""
+        return np.ldexp(self.mantissa.astype(np.float64), (-31 - self.right).astype(np.int32))
+
+    def is_uniform(self) -> bool:
+        """Whether all channels have one scale."""
+        return bool(
+            (self.mantissa == self.mantissa[0]).all() and (self.right == self.right[0]).all()
+        )
+
+    def outputs(self, sums: Int64) -> Int64:
+        """What sums [..., channels] become before zero points and bounds."""
+        return multiply_by_quantized_multiplier(sums, self.mantissa, -self.right)
+
+    def sides(self, bounds: tuple[int, int]) -> int:
+        """Offsets of a map: halves move away from zero, which outputs on both sides of it show."""
+        return 1 if bounds[0] >= 0 else 2
+
+    def thresholds(self, bounds: tuple[int, int], zero: int) -> Thresholds:
+        """The thresholds of doubly rounded products between bounds, which exclude the zero point.
+
+        Both roundings are solved for the sum: the least product of mantissas that still rounds up
+        to a level, then the least sum that reaches it.
+        """
+        mantissa, right = self.mantissa[:, None], self.right[:, None]
+        levels = np.arange(bounds[0] + 1, bounds[1] + 1)[None]
+        half = np.int64(1) << np.maximum(right - 1, 0)
+        once = (levels << right) - np.where(right > 0, half - (levels <= 0), 0)
+        above = -(((np.int64(1) << 30) - (once << 31)) // mantissa)
+        return Thresholds.of(levels, above, self, zero)
+
+
+class SingleFactor(NamedTuple):
+    """The same where a product of floats is rounded once, halves to even, as ONNX Runtime does."""
+
+    factor: Float32
+    least: Int64
+    most: Int64
+
+    def is_tame(self, floats: FloatSums) -> Bool:
+        """For which channels a map is worth a search."""
+        factors = (self.factor < 1) & (self.factor >= 2.0 ** -(floats.most_shift + 1))
+        return floats.hold(self.least, self.most) & factors
+
+    def at(self, channels: Rows | Bool) -> SingleFactor:
+        """The factors of some channels."""
+        return SingleFactor(self.factor[channels], self.least[channels], self.most[channels])
+
+    def distinct(self) -> tuple[SingleFactor, Rows]:
+        """One factor for all channels of the same, over all their sums; and each's place."""
+        unique, place = np.unique(self.factor, return_inverse=True)
+        return SingleFactor(unique, *_reach(self, place)), place.reshape(-1)
+
+    def slopes(self) -> Float64:
+        """What a sum is worth in steps of the output."""
+        return self.factor.astype(np.float64)
+
+    def sides(self, bounds: tuple[int, int]) -> int:
+        """Offsets of a map: both sides of zero round alike."""
+        del bounds
+        return 1
+
+    def is_uniform(self) -> bool:
+        """Whether all channels have one factor."""
+        return bool((self.factor == self.factor[0]).all())
+
+    def outputs(self, sums: Int64) -> Int64:
+        """What sums [..., channels] become before zero points and bounds."""
+        return np.rint(sums.astype(np.float32) * self.factor).astype(np.int64)
+
+    def thresholds(self, bounds: tuple[int, int], zero: int) -> Thresholds:
+        """The thresholds of rounded products between bounds, which exclude the zero point.
+
+        A product reaches a level, or is more where that is odd, from the middle between two floats
+        on. The quotient that says from which sum may miss by one, so its neighbours are looked at.
+        """
+        levels = np.arange(bounds[0] + 1, bounds[1] + 1)[None]
+        edge = (levels - 0.5).astype(np.float32)
+        other = np.nextafter(edge, np.where(levels % 2 == 0, -np.inf, np.inf).astype(np.float32))
+        middle = (edge.astype(np.float64) + other) / 2
+        above = np.ceil(middle / self.slopes()[:, None]).astype(np.int64) - 1
+        missed = sum(levels > self.outputs((above + step).T).T for step in range(3))
+        return Thresholds.of(levels, above + missed, self, zero)
+
+
+Rounding = FixedPoint | SingleFactor
+
+
+def _reach(scale: Rounding, place: Rows) -> tuple[Int64, Int64]:
+    """The least and the most sums of channels that share a scale, and zero."""
+    place = place.reshape(-1)
+    least, most = (np.zeros(place.max(initial=-1) + 1, np.int64) for _ in range(2))
+    np.minimum.at(least, place, scale.least)
+    np.maximum.at(most, place, scale.most)
+    return least, most
 
 
 class Thresholds(NamedTuple):
@@ -133,17 +231,9 @@ class Thresholds(NamedTuple):
     zero: int
 
     @staticmethod
-    def of(scale: FixedPoint, bounds: tuple[int, int], zero: int) -> Thresholds:
-        """The thresholds of doubly rounded products between bounds, which exclude the zero point.
-
-        Both roundings are solved for the sum: the least product of mantissas that still rounds up
-        to a level, then the least sum that reaches it.
-        """
-        mantissa, right, least, most = (values[:, None] for values in scale)
-        levels = np.arange(bounds[0] + 1, bounds[1] + 1)[None]
-        half = np.int64(1) << np.maximum(right - 1, 0)
-        once = (levels << right) - np.where(right > 0, half - (levels <= 0), 0)
-        above = -(((np.int64(1) << 30) - (once << 31)) // mantissa)
+    def of(levels: Int64, above: Int64, scale: Rounding, zero: int) -> Thresholds:
+        """Where outputs rise to levels, zero point excluded, within what sums reach."""
+        least, most = scale.least[:, None], scale.most[:, None]
         falls, rises = above > least, above <= most
         below, above = np.clip(above - 1, least, most), np.clip(above, least, most)
         return Thresholds((levels + zero).astype(np.float32), below, above, falls, rises, zero)
@@ -224,13 +314,13 @@ class Affine(NamedTuple):
 
 
 def affine_of(
-    scale: FixedPoint, bounds: tuple[int, int], zero: int, floats: FloatSums = BITS
+    scale: Rounding, bounds: tuple[int, int], zero: int, floats: FloatSums = BITS
 ) -> tuple[Affine, Bool]:
     """Maps of channels, and for which there are any."""
-    sides = 1 if bounds[0] >= 0 else 2
+    sides = scale.sides(bounds)
     tame = scale.is_tame(floats)
     few, place = scale.at(tame).distinct()
-    maps, found = _search(Thresholds.of(few, bounds, zero), few, sides, floats)
+    maps, found = _search(few.thresholds(bounds, zero), few.slopes(), sides, floats)
     every = _constant_maps(np.zeros(tame.size, np.float32), sides, floats)
     every.put(tame, maps.at(place))
     fits = tame.copy()
@@ -244,10 +334,9 @@ def _constant_maps(slope: Float32, sides: int, floats: FloatSums) -> Affine:
 
 
 def _search(
-    thresholds: Thresholds, scale: FixedPoint, sides: int, floats: FloatSums
+    thresholds: Thresholds, slopes: Float64, sides: int, floats: FloatSums
 ) -> tuple[Affine, Bool]:
     """Most channels fit at once; the others are worth many more trials only where they are few."""
-    slopes = np.ldexp(scale.mantissa.astype(np.float64), (-31 - scale.right).astype(np.int32))
     nearest = (slopes / floats.step).astype(np.float32)
     count = nearest.size
     maps = _constant_maps(nearest.copy(), sides, floats)

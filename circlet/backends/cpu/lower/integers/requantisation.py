@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu.lower.integers.affine_search import FixedPoint, Rounding, SingleFactor
 from circlet.backends.cpu.lower.integers.q8 import (
     Int32,
     Int64,
@@ -24,11 +25,11 @@ from circlet.backends.cpu.lower.integers.q8 import (
 )
 from circlet.ir import DType, Op
 from circlet.ops.operands import limits, operand
+from circlet.ops.requantization import rounds_to_even
 from circlet.ops.requantize import (
     INT32_MAX,
     activation_of,
     activation_range,
-    multiply_by_quantized_multiplier,
     quantize_multipliers,
     scalar_quant,
     wrap_int32,
@@ -36,12 +37,13 @@ from circlet.ops.requantize import (
 from circlet.ops.weighted import real_factors, single_factors
 
 FIXED, GENERAL, DOUBLE = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE"
-EVEN = "Q8_EVEN"
+EVEN, EVEN_SMALL = "Q8_EVEN", "Q8_EVEN_SMALL"
 HYBRID, HYBRID_ROWS, SUMS = HYBRIDS = "Q8_HYBRID", "Q8_HYBRID_ROWS", "Q8_SUMS"
 FIXED_RELU = "Q8_FIXED_RELU"
 _GROUP = 4
 _PARAMETERS = 5
 _MOST_RELU_SHIFT = 22
+_SMALL = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,12 @@ def fixed_point(op: Op, bias: Int64, reach: Int64, order: ChannelOrder) -> Requa
         bias: The bias with the zero points folded in.
         reach: How far from zero each channel's sums can get.
     """
-    mantissa, shift = quantize_multipliers(factors_of(op, bias.size))
+    rounding = rounding_of(op, reach)
+    assert isinstance(rounding, FixedPoint)
+    mantissa, shift = rounding.mantissa, -rounding.right
     zero = stored_zero(op)
     if _is_relu(op):
-        known, value = known_outputs(op, mantissa, shift, reach)
+        known, value = known_outputs(op, rounding)
         scale = np.where(known, 0, mantissa), np.where(known, -1, shift)
         if _fits_relu(scale[1], np.where(known, 0, reach)):
             return Requantisation(FIXED_RELU, _relu_parameters(bias, scale, zero, value, order))
@@ -153,15 +157,25 @@ def _is_relu(op: Op) -> bool:
     return low >= scalar_quant(op.outputs[0])[1]
 
 
-def known_outputs(
-    op: Op, mantissa: Int64, shift: Int64, reach: Int64
-) -> tuple[npt.NDArray[np.bool_], Int64]:
+def rounding_of(op: Op, reach: Int64) -> Rounding:
+    """How an op's sums become outputs.
+
+    Args:
+        reach: How far from zero each channel's sums can get.
+    """
+    own = bias_of(op, reach.size)
+    most = reach - np.abs(own)
+    if rounds_to_even(op):
+        return SingleFactor(channel_factors(op, reach.size), own - most, own + most)
+    mantissa, shift = quantize_multipliers(factors_of(op, reach.size))
+    return FixedPoint(mantissa, -shift, own - most, own + most)
+
+
+def known_outputs(op: Op, rounding: Rounding) -> tuple[npt.NDArray[np.bool_], Int64]:
     """Channels with one output for all inputs, as networks with dead filters have; and outputs."""
-    bias = bias_of(op, reach.size)
-    ends = np.stack([bias - (reach - np.abs(bias)), bias + (reach - np.abs(bias))])
-    scaled = multiply_by_quantized_multiplier(ends, mantissa, shift)
+    ends = np.stack([rounding.least, rounding.most])
     low, high = activation_range(activation_of(op), op.outputs[0])
-    outputs = np.clip(scaled + scalar_quant(op.outputs[0])[1], low, high)
+    outputs = np.clip(rounding.outputs(ends) + scalar_quant(op.outputs[0])[1], low, high)
     inside = (np.abs(ends) <= INT32_MAX).all(axis=0)
     flip = scalar_quant(op.outputs[0])[1] - stored_zero(op)
     return inside & (outputs[0] == outputs[1]), outputs[0] - flip
@@ -227,11 +241,22 @@ def double_precision(op: Op, bias: Int64, order: ChannelOrder) -> Requantisation
     return Requantisation(DOUBLE, table)
 
 
-def single_precision(op: Op, bias: Int64, order: ChannelOrder) -> Requantisation:
-    """Factors as floats, for ops that round as ONNX Runtime does."""
+def single_precision(op: Op, bias: Int64, reach: Int64, order: ChannelOrder) -> Requantisation:
+    """Factors as floats, for ops that round as ONNX Runtime does.
+
+    Args:
+        bias: The bias with the zero points folded in.
+        reach: How far from zero each channel's sums can get.
+    """
+    factors = channel_factors(op, bias.size)
+    form = EVEN_SMALL if (np.abs(factors) * reach < _SMALL).all() else EVEN
+    return Requantisation(form, order.table({0: wrap_int32(bias), 1: factors.view(np.int32)}))
+
+
+def channel_factors(op: Op, channels: int) -> npt.NDArray[np.float32]:
+    """`single_factors`, one for each channel."""
     factors = single_factors(operand(op, 0), operand(op, 1), op.outputs[0]).reshape(-1)
-    spread = np.ascontiguousarray(np.broadcast_to(factors, (bias.size,)))
-    return Requantisation(EVEN, order.table({0: wrap_int32(bias), 1: spread.view(np.int32)}))
+    return np.ascontiguousarray(np.broadcast_to(factors, (channels,)))
 
 
 def dequantisation(op: Op, sums: Int64, order: ChannelOrder, form: str = HYBRID) -> Requantisation:

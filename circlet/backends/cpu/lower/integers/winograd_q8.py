@@ -31,7 +31,6 @@ from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import DType, Op
 from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
-from circlet.ops.requantization import rounds_to_even
 from circlet.target.targets import Target
 
 Int16 = npt.NDArray[np.int16]
@@ -223,8 +222,6 @@ def _direct_cycles(sizes: _Sizes, lanes: int, target: Target) -> float:
 def _refuses(op: Op, target: Target) -> str | None:
     if operand(op, 0).dtype is DType.FLOAT32:
         return "does not take FLOAT32"
-    if rounds_to_even(op):
-        return "sums are scaled as ONNX Runtime does it"
     if target.arch != "x86_64" or not target.has("avx2"):
         return "needs AVX2"
     return _refuses_window(op) or refuses_conv(op, target) or _refuses_weights(op)
