@@ -187,7 +187,7 @@ def test_targets_without_fused_products_keep_integers() -> None:
 
 
 def test_few_pixels_are_not_worth_a_search() -> None:
-    graph = _graph(np.random.default_rng(4), "", "RELU", pixels=(7, 7))
+    graph = _graph(np.random.default_rng(4), "", "RELU", pixels=(5, 5))
     assert (_requantised(graph, FLOATS).parameters[:, 4] < LEAST_AFFINE).all()
 
 

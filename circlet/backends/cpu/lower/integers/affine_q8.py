@@ -43,7 +43,7 @@ from circlet.ops.requantize import (
 from circlet.target.targets import Target
 
 _AFFINE = ("Q8_AFFINE", "Q8_PIECEWISE")
-_FEWEST_PIXELS = 64
+_FEWEST_PIXELS = 32
 _START = 1
 _NONE = -1  # no sums are floats
 _NONE_ZERO = int(np.float32(1).view(np.int32))  # no zero: above all small numbers
