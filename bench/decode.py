@@ -62,6 +62,7 @@ def main(arguments: Sequence[str]) -> None:
     memory = _Memory(target, threads)
     with tempfile.TemporaryDirectory(prefix="bench-decode-") as name:
         folder = options.keep or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         for form in options.forms.split(","):
             decoder = _sized(FORMS[form], options.hidden, options.layers)
             path = folder / f"{form}-{options.layers}x{options.hidden}.onnx"

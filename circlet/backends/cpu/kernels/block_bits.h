@@ -256,14 +256,14 @@ CIRCLET_INLINE void block_bits_store(const struct block_bits_params *p, float *o
     }
 }
 
-/* Asks for weights that are needed a little later. */
+/* Asks for weights that are needed a little later, in the second level of caches: more of them are
+ * on their way from memory at a time than reads in order alone have. */
 CIRCLET_INLINE void block_bits_fetch(const uint8_t *w, int64_t bytes) {
     CIRCLET_UNROLL for (int64_t line = 0; line < bytes; line += 64)
-        __builtin_prefetch(w + BLOCK_BITS_AHEAD + line);
+        __builtin_prefetch(w + BLOCK_BITS_AHEAD + line, 0, 2);
 }
 
-/* MR rows of NV vectors of outputs. One row reads weights as fast as memory gives them in order;
- * several work long enough on a block to fetch the next one, where it comes the first time. */
+/* MR rows of NV vectors of outputs; the first ones fetch the weights for all. */
 CIRCLET_INLINE void block_bits_rows(const struct block_bits_params *p, void *const *operands,
                                     struct block_bits_weights w, int64_t row, int64_t channel,
                                     const int BITS, const int DIGITS, const int ZEROS,
@@ -278,7 +278,7 @@ CIRCLET_INLINE void block_bits_rows(const struct block_bits_params *p, void *con
         CIRCLET_UNROLL for (int v = 0; v < NV; v++)
             acc[m][v] = v_load((const float *)operands[3] + channel + v * CIRCLET_LANES);
     CIRCLET_NO_UNROLL for (int64_t b = 0; b < p->blocks; b++) {
-        if (MR > 1 && row == 0) block_bits_fetch(w.bytes, bytes);
+        if (row == 0) block_bits_fetch(w.bytes, bytes);
         block_bits_tile(acc, w, digits, scales + b, p->blocks, BITS, DIGITS, ZEROS, MR, NV);
         w.bytes += bytes, digits += BLOCK_BITS * DIGITS;
         if (++done == p->per_scale) {
