@@ -33,7 +33,8 @@ def main(arguments: Sequence[str]) -> None:
 def write(run: Run, may_be_loaded: bool = False) -> None:
     """Write the page of a run's class, and the one of all; not of a loaded machine unless allowed.
 
-    The newest runs on other classes of machines keep their places in the page of all.
+    The newest runs on other classes of machines keep their places in the page of all, as do the parts
+    of classes whose runs are not in the folder.
     """
     of = run.machine_class
     curves, rounded = scaling_result.newest(of), bf16_result.newest(of)
@@ -51,7 +52,8 @@ def write(run: Run, may_be_loaded: bool = False) -> None:
     target = folder.with_suffix(".md")
     target.write_text(page(run, curves, rounded, compiling), encoding="utf-8")
     overview = DOCS / "performance.md"
-    overview.write_text(page_of_all([run, *_others(run)]), encoding="utf-8")
+    before = overview.read_text(encoding="utf-8") if overview.exists() else ""
+    overview.write_text(page_of_all([run, *_others(run)], before), encoding="utf-8")
     print(f"wrote {target} and {overview}")
 
 
@@ -60,9 +62,17 @@ def _others(run: Run) -> list[Run]:
     return [from_json(file.read_text(encoding="utf-8")) for file in files if file]
 
 
-def page_of_all(runs: Sequence[Run]) -> str:
-    """What each class of machines has come to, with the way to its page."""
-    parts = [
+def page_of_all(runs: Sequence[Run], before: str = "") -> str:
+    """What each class of machines has come to, with the way to its page.
+
+    Args:
+        runs: At most one of a class.
+        before: The page as it was, which gives the parts of classes without a run.
+    """
+    sections = before.split("\n## ")[1:]
+    parts = {section.partition("\n")[0]: f"## {section.strip()}" for section in sections}
+    parts |= {run.machine_class.name: _part(run) for run in runs}
+    head = [
         "# Performance",
         "How many times faster Circlet is than the fastest of LiteRT, OpenVINO and ONNX Runtime on "
         "the public networks, a class of machines at a time, losses included. Each has a page with "
@@ -70,16 +80,19 @@ def page_of_all(runs: Sequence[Run]) -> str:
         "below its bar and why; [how it is measured](benchmarking.md). Arm is compared [by "
         "instructions](performance-arm.md).",
     ]
-    for run in sorted(runs, key=lambda run: CLASSES.index(run.machine_class)):
-        of = run.machine_class
-        cpu = f"{run.machine.get('cpu', 'unknown')}, {run.machine.get('cpus', '?')} CPUs"
-        parts += [
-            f"## {of.name}",
-            f"[All networks](performance/{of.slug}.md); {cpu}, run of {run.date}.",
-            "\n".join([SUMMARY, *summary_rows(run)]),
-            *(ratio_picture(run, threads, "performance/") for threads in run.threads[:1]),
-        ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*head, *(parts[of.name] for of in CLASSES if of.name in parts)]) + "\n"
+
+
+def _part(run: Run) -> str:
+    of = run.machine_class
+    cpu = f"{run.machine.get('cpu', 'unknown')}, {run.machine.get('cpus', '?')} CPUs"
+    lines = [
+        f"## {of.name}",
+        f"[All networks](performance/{of.slug}.md); {cpu}, run of {run.date}.",
+        "\n".join([SUMMARY, *summary_rows(run)]),
+        *(ratio_picture(run, threads, "performance/") for threads in run.threads[:1]),
+    ]
+    return "\n\n".join(lines)
 
 
 def lines(result: Result, of: MachineClass) -> Iterator[str]:

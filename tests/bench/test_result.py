@@ -101,6 +101,14 @@ def test_the_overview_has_each_class_of_machines_with_its_bars() -> None:
     assert "(performance/other.md); small" in text
 
 
+def test_the_overview_keeps_the_parts_of_classes_without_a_run() -> None:
+    small, large = ({"isa": "aarch64", "cpu": "small"}, {"isa": "x86_64_v4+avx512vnni"})
+    both = page_of_all([replace(a_run(), machine=machine) for machine in (small, large)])
+    assert page_of_all([replace(a_run(), machine=large)], both) == both
+    other = page_of_all([replace(a_run(), machine=large | {"cpu": "new"})], both)
+    assert "; new, " in other and "(performance/other.md); small" in other
+
+
 def test_more_threads_have_bars_of_their_own() -> None:
     amx = CLASSES[0]
     assert [amx.bars(threads).least for threads in (1, 2, 4, 16)] == [1.0, 1.0, 0.9, 0.9]
