@@ -14,8 +14,12 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 INPUTS, HIDDEN = 5, 6
 
 
-def layer(kind: str, element: int = FLOAT, dtype: type = np.float32) -> bytes:
+def layer(
+    kind: str, element: int = FLOAT, dtype: type = np.float32, gates: str | None = None
+) -> bytes:
     """A bidirectional layer over [time, batch, INPUTS], both of which are open."""
+    names = {"LSTM": (gates, "Tanh", "Tanh"), "GRU": (gates, "Tanh")}
+    activations = {"activations": names[kind] * 2} if gates else {}
     random, rows = np.random.default_rng(len(kind)), GATES[kind] * HIDDEN
     shapes = {"w": (2, rows, INPUTS), "r": (2, rows, HIDDEN), "b": (2, 2 * rows)}
     constants = [
@@ -23,7 +27,12 @@ def layer(kind: str, element: int = FLOAT, dtype: type = np.float32) -> bytes:
         for name, shape in shapes.items()
     ]
     node = helper.make_node(
-        kind, ["x", "w", "r", "b"], ["y"], hidden_size=HIDDEN, direction="bidirectional"
+        kind,
+        ["x", "w", "r", "b"],
+        ["y"],
+        hidden_size=HIDDEN,
+        direction="bidirectional",
+        **activations,
     )
     x = helper.make_tensor_value_info("x", element, ["time", "batch", INPUTS])
     y = helper.make_tensor_value_info("y", element, ["time", 2, "batch", HIDDEN])
@@ -37,11 +46,14 @@ def data(steps: int, batch: int) -> np.ndarray:
     return np.random.default_rng(steps).standard_normal((steps, batch, INPUTS)).astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", GATES)
-def test_a_layer_of_open_sizes_gives_what_onnx_runtime_gives(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "gates"),
+    [*((kind, None) for kind in GATES), ("LSTM", "HardSigmoid"), ("GRU", "HardSigmoid")],
+)
+def test_a_layer_of_open_sizes_gives_what_onnx_runtime_gives(kind: str, gates: str | None) -> None:
     runtime = pytest.importorskip("onnxruntime", reason="ONNX Runtime is the judge")
-    peer = runtime.InferenceSession(layer(kind))
-    session = circlet.Session(layer(kind), cache=False)
+    written = layer(kind, gates=gates)
+    peer, session = runtime.InferenceSession(written), circlet.Session(written, cache=False)
     assert [row["backend"] for row in session.placement] == ["cpu"]
     for steps, batch in ((4, 3), (1, 1), (7, 2)):
         x = data(steps, batch)

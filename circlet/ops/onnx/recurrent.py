@@ -20,6 +20,7 @@ State = tuple[Array, ...]
 Step = Callable[[Array, State], State]
 
 ACTIVATIONS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+HARD_SIGMOID = (0.2, 0.5)  # the slope and the offset that are not stated
 DYNAMIC_LSTM = f"CUSTOM:{PREFIX}com.microsoft.DynamicQuantizeLSTM"
 _FUNCTION_COST = 16  # operations of a gate's functions for each cell
 
@@ -40,7 +41,9 @@ def _function(name: str, alpha: float | None, beta: float | None) -> Function:
         "leakyrelu": lambda x: np.where(x < 0, of(alpha, 0.01) * x, x),
         "thresholdedrelu": lambda x: np.where(x > of(alpha, 1), x, 0),
         "scaledtanh": lambda x: of(alpha, 1) * np.tanh(of(beta, 1) * x),
-        "hardsigmoid": lambda x: np.clip(of(alpha, 0.2) * x + of(beta, 0.5), 0, 1),
+        "hardsigmoid": lambda x: np.clip(
+            of(alpha, HARD_SIGMOID[0]) * x + of(beta, HARD_SIGMOID[1]), 0, 1
+        ),
         "elu": lambda x: np.where(x < 0, of(alpha, 1) * np.expm1(np.minimum(x, 0)), x),
         "softsign": lambda x: x / (1 + np.abs(x)),
         "softplus": lambda x: np.logaddexp(0, x),
@@ -61,18 +64,34 @@ def activation_names(op: Op) -> list[tuple[str, ...]]:
     return [tuple(given[start : start + len(names)]) for start in starts]
 
 
-def _functions(attrs: OnnxAttrs, kind: str, direction: int) -> list[Function]:
-    """The activation functions of one direction."""
-    names = ACTIVATIONS[kind]
-    given = attrs.get("activations") or (*names, *names)
+def hard_gates(op: Op) -> list[tuple[float, float]]:
+    """Slope and offset of the gates of each direction, if they go through HardSigmoid."""
+    attrs, kind = attributes(op), layer_kind(op)
+    slope, offset = HARD_SIGMOID
+    rows = [_constants(attrs, kind, at)[0] for at in range(len(directions_of(attrs)))]
+    return [(slope if a is None else a, offset if b is None else b) for a, b in rows]
+
+
+def _constants(
+    attrs: OnnxAttrs, kind: str, direction: int
+) -> list[tuple[float | None, float | None]]:
+    """What is stated of the constants of each activation function of one direction."""
     alphas, betas = (list(attrs.get(f"activation_{n}") or ()) for n in ("alpha", "beta"))
-    first = direction * len(names)
+    first, count = direction * len(ACTIVATIONS[kind]), len(ACTIVATIONS[kind])
 
     def at(values: list[float], index: int) -> float | None:
         return values[index] if index < len(values) else None
 
-    places = range(first, first + len(names))
-    return [_function(given[i], at(alphas, i), at(betas, i)) for i in places]
+    return [(at(alphas, i), at(betas, i)) for i in range(first, first + count)]
+
+
+def _functions(attrs: OnnxAttrs, kind: str, direction: int) -> list[Function]:
+    """The activation functions of one direction."""
+    names = ACTIVATIONS[kind]
+    given = attrs.get("activations") or (*names, *names)
+    of_direction = given[direction * len(names) :]
+    constants = _constants(attrs, kind, direction)
+    return [_function(n, a, b) for n, (a, b) in zip(of_direction, constants, strict=False)]
 
 
 def _clip(attrs: OnnxAttrs, x: Array) -> Array:

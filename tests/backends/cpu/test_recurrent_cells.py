@@ -14,6 +14,8 @@ from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import SideBySide, each_width, each_width_of
 from tests.recurrent_layers import GATES, Layer, dynamic_graph, layer_graph
 
+HARD = ("HardSigmoid", "Tanh")
+TWICE = (0.3, 0.0, 0.3, 0.0)  # constants of both functions of both directions
 CASES = (
     *(Layer(kind, (5, 1, 7, 20)) for kind in GATES),
     *(Layer(kind, (2, 1, 3, 1), attrs={"direction": "reverse"}) for kind in GATES),
@@ -25,6 +27,10 @@ CASES = (
     Layer("LSTM", both=True, looks=True, attrs={"clip": 0.5}),
     Layer("LSTM", looks=True, lengths=(2, 3, 4), attrs={"input_forget": 1}),
     Layer("RNN", attrs={"activations": ("Relu",)}, outputs=2),
+    Layer("LSTM", looks=True, attrs={"activations": (*HARD, "Tanh"), "clip": 1.5}),
+    Layer("LSTM", attrs={"activations": (*HARD, "Tanh"), "input_forget": 1}),
+    Layer("GRU", both=True, attrs={"activations": (*HARD, *HARD), "activation_alpha": TWICE}),
+    Layer("GRU", attrs={"activations": HARD, "activation_beta": (0.1, 0.0)}),
 )
 
 
@@ -70,11 +76,40 @@ def _refusal(op: Op) -> str:
 
 @pytest.mark.parametrize(
     "names",
-    [("HardSigmoid", "Tanh", "Tanh"), ("Sigmoid", "Tanh", "Relu"), ("Sigmoid",)],
+    [("Softsign", "Tanh", "Tanh"), ("Sigmoid", "Tanh", "Relu"), ("Sigmoid",)],
     ids="-".join,
 )
 def test_other_activation_functions_are_left_to_the_record(names: tuple[str, ...]) -> None:
     assert "activation functions" in _refusal(_op(Layer("LSTM", attrs={"activations": names})))
+
+
+@pytest.mark.parametrize(
+    ("layer", "why"),
+    [
+        (
+            Layer(
+                "GRU",
+                both=True,
+                attrs={"activations": (*HARD, *HARD), "activation_alpha": (0.3, 0.0, 0.2, 0.0)},
+            ),
+            "both directions differ",
+        ),
+        (
+            Layer(
+                "LSTM",
+                attrs={
+                    "activations": (*HARD, "Tanh"),
+                    "activation_beta": (0.4, 0.0, 0.0),
+                    "input_forget": 1,
+                },
+            ),
+            "not at a half for 0",
+        ),
+    ],
+    ids=["directions", "coupled"],
+)
+def test_hard_gates_of_other_lines_are_left_to_the_record(layer: Layer, why: str) -> None:
+    assert why in _refusal(_op(layer))
 
 
 def test_weights_that_a_run_computes_are_left_to_the_record() -> None:

@@ -12,6 +12,8 @@
 #include "vmath.h"
 
 enum { LSTM_NONE, LSTM_RELU, LSTM_RELU6, LSTM_TANH };
+/* Besides one of these: gates go through a line within 0 and 1, not through the logistic. */
+#define LSTM_HARD_GATES 8
 
 struct lstm_f32_params {
     struct lstm_sizes size;
@@ -19,9 +21,18 @@ struct lstm_f32_params {
     int64_t projected;
     float cell_clip;    /* infinity for none */
     float projection_clip;
+    float gate_slope;   /* of hard gates */
+    float gate_offset;
 };
 
-CIRCLET_INLINE vf lstm_activate(vf x, const int activation) {
+CIRCLET_INLINE vf lstm_gated(const struct lstm_f32_params *p, vf x, const int activation) {
+    if (!(activation & LSTM_HARD_GATES)) return v_logistic(x);
+    vf y = v_fma(x, v_splat(p->gate_slope), v_splat(p->gate_offset));
+    return v_clamp(y, v_zero(), v_splat(1.0f));
+}
+
+CIRCLET_INLINE vf lstm_activate(vf x, const int given) {
+    const int activation = given & ~LSTM_HARD_GATES;
     if (activation == LSTM_TANH) return v_tanh(x);
     if (activation == LSTM_NONE) return x;
     x = v_max(x, v_zero());
@@ -58,10 +69,10 @@ CIRCLET_INLINE void lstm_f32_cell(const struct lstm_f32_params *p, const float *
     const float *forget = gates + has_input_gate * p->size.gate;
     for (int64_t i = 0; i < p->size.cells; i += CIRCLET_LANES) {
         int64_t n = s_min_i64(CIRCLET_LANES, p->size.cells - i);
-        vf keep = v_logistic(v_load(forget + i));
+        vf keep = lstm_gated(p, v_load(forget + i), activation);
         vf update = lstm_activate(v_load(forget + p->size.gate + i), activation);
         vf input = v_splat(1.0f) - keep;
-        if (has_input_gate) input = v_logistic(v_load(gates + i));
+        if (has_input_gate) input = lstm_gated(p, v_load(gates + i), activation);
         vf c = v_fma(keep, element_load_f32(cell + i, n, ELEMENT_F32), input * update);
         element_store_f32(cell + i, lstm_f32_clip(c, p->cell_clip), n);
     }
@@ -72,7 +83,8 @@ CIRCLET_INLINE void lstm_f32_hidden(const struct lstm_f32_params *p, const float
     for (int64_t i = 0; i < p->size.cells; i += CIRCLET_LANES) {
         int64_t n = s_min_i64(CIRCLET_LANES, p->size.cells - i);
         vf c = element_load_f32(cell + i, n, ELEMENT_F32);
-        v_store(hidden + i, v_logistic(v_load(output_gate + i)) * lstm_activate(c, activation));
+        vf open = lstm_gated(p, v_load(output_gate + i), activation);
+        v_store(hidden + i, open * lstm_activate(c, activation));
     }
 }
 

@@ -65,7 +65,8 @@ CIRCLET_INLINE void recurrent_gru_mix(const struct recurrent_f32_params *p, cons
                                       const float *candidate, float *state, const int activation,
                                       const int clips) {
     for (int64_t i = 0; i < p->lstm.size.gate; i += CIRCLET_LANES) {
-        vf keep = v_logistic(recurrent_clip(v_load(update + i), p->clip, clips));
+        vf keep = recurrent_clip(v_load(update + i), p->clip, clips);
+        keep = lstm_gated(&p->lstm, keep, activation);
         vf fresh = recurrent_clip(v_load(candidate + i), p->clip, clips);
         fresh = lstm_activate(fresh, activation);
         v_store(state + i, v_fma(keep, v_load(state + i), (v_splat(1.0f) - keep) * fresh));
@@ -81,7 +82,8 @@ CIRCLET_INLINE void recurrent_gru(const struct recurrent_f32_params *p, const fl
     float *inner = gates + 2 * s->gate;
     recurrent_join(s, gates, in, 2);
     for (int64_t i = 0; i < s->gate; i += CIRCLET_LANES) {
-        vf reset = v_logistic(recurrent_clip(v_load(gates + s->gate + i), p->clip, clips));
+        vf reset = recurrent_clip(v_load(gates + s->gate + i), p->clip, clips);
+        reset = lstm_gated(&p->lstm, reset, activation);
         if (after) v_store(inner + i, reset * v_load(inner + i));
         else v_store(candidate + i, reset * v_load(state + i));
     }

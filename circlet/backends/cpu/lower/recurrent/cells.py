@@ -33,6 +33,7 @@ from circlet.backends.cpu.lowering import (
 from circlet.ir import Op, Tensor
 
 ACTIVATIONS = {"NONE": 0, "RELU": 1, "RELU6": 2, "TANH": 3}
+HARD_GATES = 8  # beside one of these
 GATES = {"PLAIN": 1, "GRU": 3, "GRU_AFTER": 3, "LSTM": 4}
 _RESET = "GRU"
 _CANDIDATE = 2
@@ -84,6 +85,8 @@ class Cells:
         strides: Where vectors lie.
         weights: Gives the constants.
         activation: Of cells and candidates, one of `ACTIVATIONS`.
+        hard_gates: Slope and offset of the line within 0 and 1 that gates go through, or None for
+            the logistic.
         clip: The largest magnitude that activations of gates see.
         looks: Whether gates have peepholes.
         in_bytes: Whether weights meet the input and the state as 8 bits leave them, by scales that
@@ -103,6 +106,7 @@ class Cells:
     looks: bool = False
     in_bytes: bool = False
     part: str = ""
+    hard_gates: tuple[float, float] | None = None
 
     @property
     def directions(self) -> int:
@@ -261,7 +265,8 @@ def _stacked(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def _kernel(cells: Cells, shape: _Shape) -> Kernel:
-    ends = ACTIVATIONS[cells.activation], int(cells.looks), int(cells.clip < inf)
+    activation = ACTIVATIONS[cells.activation] | (HARD_GATES if cells.hard_gates else 0)
+    ends = activation, int(cells.looks), int(cells.clip < inf)
     if cells.is_together:
         arguments: tuple[int | str, ...] = (shape.state.vectors, *ends)
         return Kernel("recurrent_together.h", "recurrent_together", arguments)
@@ -293,9 +298,12 @@ def _params(cells: Cells, shape: _Shape) -> tuple[dict[str, ParamValue], int]:
         "out_batch": strides.out_batch,
         "out_step": strides.out_step,
     }
+    slope, offset = cells.hard_gates or (0.0, 0.0)
     params: dict[str, ParamValue] = {
         **{f"lstm_size_{name}": value for name, value in sizes.items()},
         "lstm_cell_clip": inf,
+        "lstm_gate_slope": slope,
+        "lstm_gate_offset": offset,
         "batches": cells.batches,
         "turned": sum(1 << index for index, turned in enumerate(cells.turned) if turned),
         "reset_blocks": shape.reset.count if shape.reset else 0,

@@ -26,6 +26,7 @@ from circlet.ops.onnx.recurrent import (
     DYNAMIC_LSTM,
     activation_names,
     directions_of,
+    hard_gates,
     layer_kind,
     real_weights,
 )
@@ -36,6 +37,8 @@ _DATA, _WEIGHTS, _STATES, _BIAS, _LENGTHS, _FIRST, _FIRST_CELLS, _PEEPHOLES = ra
 _SCALES = {_WEIGHTS: (8, 9), _STATES: (10, 11)}
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}
 _PEEPHOLE_ORDER = (0, 2, 1)
+_HARD, _HALF = "hardsigmoid", 0.5
+_GATES = frozenset({"sigmoid", _HARD})
 _CELL_ACTIVATIONS = {"tanh": "TANH", "relu": "RELU"}
 
 
@@ -45,11 +48,28 @@ def _in_bytes(op: Op) -> bool:
 
 def _activation(op: Op) -> str | None:
     """What cells and candidates go through, None where gates or directions have others."""
-    names = {name for row in activation_names(op) for name in row[-1:]}
-    name = names.pop() if len(names) == 1 else ""
-    usual = {"RNN": (name,), "GRU": ("sigmoid", name), "LSTM": ("sigmoid", name, name)}
-    fits = all(row == usual[layer_kind(op)] for row in activation_names(op))
+    rows = activation_names(op)
+    gate, name = rows[0][0], rows[0][-1]
+    usual = {"RNN": (name,), "GRU": (gate, name), "LSTM": (gate, name, name)}[layer_kind(op)]
+    fits = all(row == usual for row in rows) and (len(usual) == 1 or gate in _GATES)
     return _CELL_ACTIVATIONS.get(name) if fits else None
+
+
+def _hard_gates(op: Op) -> tuple[float, float] | None:
+    """Slope and offset of gates that go through HardSigmoid, those of the first direction."""
+    is_hard = layer_kind(op) != "RNN" and activation_names(op)[0][0] == _HARD
+    return hard_gates(op)[0] if is_hard else None
+
+
+def _refuses_gates(op: Op) -> str | None:
+    """Coupled gates are made of one gate, negated: that is the other where halves are at zero."""
+    found = _hard_gates(op)
+    if found is None:
+        return None
+    if len(set(hard_gates(op))) > 1:
+        return "gates of both directions differ"
+    is_coupled = layer_kind(op) == "LSTM" and attributes(op).get("input_forget", 0)
+    return "coupled gates are not at a half for 0" if is_coupled and found[1] != _HALF else None
 
 
 def _wanted_shapes(op: Op) -> dict[int, tuple[int, ...]]:
@@ -112,7 +132,9 @@ def _refuses_sizes(op: Op) -> str | None:
 
 
 def _refuses_functions(op: Op) -> str | None:
-    return None if _activation(op) else "activation functions other than the usual ones"
+    if not _activation(op):
+        return "activation functions other than the usual ones"
+    return _refuses_gates(op)
 
 
 def _hidden(op: Op) -> int:
@@ -195,6 +217,7 @@ def _cells(op: Op) -> Cells:
         inf if limit is None else float(limit),
         op.input(_PEEPHOLES) is not None,
         _in_bytes(op),
+        hard_gates=_hard_gates(op),
     )
 
 
