@@ -33,8 +33,8 @@ def main(arguments: Sequence[str]) -> None:
 def write(run: Run, may_be_loaded: bool = False) -> None:
     """Write the page of a run's class, and the one of all; not of a loaded machine unless allowed.
 
-    The newest runs on other classes of machines keep their places in the page of all, as do the parts
-    of classes whose runs are not in the folder.
+    The newest runs on other classes of machines keep their places in the page of all, as do the
+    parts of classes whose runs are not in the folder.
     """
     of = run.machine_class
     curves, rounded = scaling_result.newest(of), bf16_result.newest(of)
