@@ -16,6 +16,7 @@ from circlet.passes.rewriter import Rewriter
 
 MOVES = frozenset({"TRANSPOSE", "RESHAPE", "EXPAND_DIMS", "SQUEEZE"})
 _FLIP = {DType.INT8: 128, DType.UINT8: -128}
+_MOST_BIAS = 1 << 30  # whatever the weights are
 _MOST_PRODUCT = 255 * 255
 _MOST_SUM = (1 << 31) - 1
 
@@ -181,7 +182,7 @@ def bias_of(
     step = np.float64(data.scale) * weights.scales.astype(np.float64)
     steps = np.rint(real.reshape(-1).astype(np.float64) / step)
     products = weights.tensor.elements // max(steps.size, 1)
-    most = _MOST_SUM - products * _MOST_PRODUCT
+    most = max(_MOST_BIAS, _MOST_SUM - products * _MOST_PRODUCT)
     if not np.isfinite(steps).all() or np.abs(steps).max(initial=0) > most:
         return None
     quant = Quantization(step.astype(np.float32), np.zeros(step.size, np.int64))
