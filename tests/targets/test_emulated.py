@@ -28,13 +28,14 @@ from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.options import Options
 from tests.backends.cpu.cases import QUANT, Cases
-from tests.backends.cpu.q8_graphs import conv_graph
+from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_q8_conv import CASES
+from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
 from tests.sanitize.computed import NETWORKS as COMPUTED
 from tests.sanitize.computed import computed_network
 from tests.targets.networks import NETWORKS, model_path
@@ -82,6 +83,18 @@ def test_byte_products_are_exact_on_emulated_arm(
         pytest.skip(machine.missing)
     graph, inputs = conv_graph(CASES, np.random.default_rng(7))
     got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
+    assert_same(got, evaluate_graph(graph, inputs))
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
+def test_sums_are_rounded_to_even_on_emulated_targets(
+    machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    """As ONNX Runtime rounds them, with a map of floats or without."""
+    if machine.missing:
+        pytest.skip(machine.missing)
+    graph, inputs = conv_graph([*CASES, *DEPTHWISE], np.random.default_rng(7))
+    got = _answers(rounding_to_even(graph), inputs, machine, hosts, tmp_path / "parts")
     assert_same(got, evaluate_graph(graph, inputs))
 
 
@@ -158,7 +171,7 @@ def _answers(
     graph: Graph, inputs: list[np.ndarray], machine: Machine, hosts: Hosts, folder: Path
 ) -> list[np.ndarray]:
     options = Options(("cpu",), strict=True, target=machine.target)
-    artifact = open_artifact(compile_model(dumps(Model([graph]), "tflite"), options))
+    artifact = open_artifact(compile_model(Model([graph]), options))
     return run_emulated(artifact, machine, hosts[machine.arch], inputs, folder)
 
 
