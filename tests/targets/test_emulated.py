@@ -74,27 +74,19 @@ def test_an_emulated_target_answers_as_numpy_does(
     assert_same(run_emulated(_artifact(path), machine, host, inputs, folder, threads=2), wanted)
 
 
-@pytest.mark.parametrize("machine", ARM, ids=lambda machine: machine.target)
-def test_byte_products_are_exact_on_emulated_arm(
-    machine: Machine, hosts: Hosts, tmp_path: Path
-) -> None:
-    """Runs of all lengths, odd pixels, both types of bytes, zero points of weights."""
-    if machine.missing:
-        pytest.skip(machine.missing)
-    graph, inputs = conv_graph(CASES, np.random.default_rng(7))
-    got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
-    assert_same(got, evaluate_graph(graph, inputs))
-
-
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
-def test_sums_are_rounded_to_even_on_emulated_targets(
-    machine: Machine, hosts: Hosts, tmp_path: Path
+@pytest.mark.parametrize("is_even", [False, True], ids=["litert", "even"])
+def test_byte_products_are_exact_on_emulated_targets(
+    is_even: bool, machine: Machine, hosts: Hosts, tmp_path: Path
 ) -> None:
-    """As ONNX Runtime rounds them, with a map of floats or without."""
+    """Runs of all lengths, odd pixels, both types of bytes, zero points of weights; sums that are
+    rounded as LiteRT and as ONNX Runtime round them."""
     if machine.missing:
         pytest.skip(machine.missing)
     graph, inputs = conv_graph([*CASES, *DEPTHWISE], np.random.default_rng(7))
-    got = _answers(rounding_to_even(graph), inputs, machine, hosts, tmp_path / "parts")
+    if is_even:
+        graph = rounding_to_even(graph)
+    got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
     assert_same(got, evaluate_graph(graph, inputs))
 
 

@@ -111,8 +111,9 @@ class FixedPoint(NamedTuple):
     def distinct(self) -> tuple[FixedPoint, Rows]:
         """One scale for all channels of the same scale, over all their sums; and each's place."""
         scales = np.stack([self.mantissa, self.right])
-        unique, place = np.unique(scales, axis=1, return_inverse=True)
-        return FixedPoint(unique[0], unique[1], *_reach(self, place)), place.reshape(-1)
+        unique, inverse = np.unique(scales, axis=1, return_inverse=True)
+        place = inverse.reshape(-1)
+        return FixedPoint(unique[0], unique[1], *_reach(self, place)), place
 
     def slopes(self) -> Float64:
         """What a sum is worth in steps of the output."""
@@ -165,7 +166,7 @@ class SingleFactor(NamedTuple):
     def distinct(self) -> tuple[SingleFactor, Rows]:
         """One factor for all channels of the same, over all their sums; and each's place."""
         unique, place = np.unique(self.factor, return_inverse=True)
-        return SingleFactor(unique, *_reach(self, place)), place.reshape(-1)
+        return SingleFactor(unique, *_reach(self, place)), place
 
     def slopes(self) -> Float64:
         """What a sum is worth in steps of the output."""
@@ -204,7 +205,6 @@ Rounding = FixedPoint | SingleFactor
 
 def _reach(scale: Rounding, place: Rows) -> tuple[Int64, Int64]:
     """The least and the most sums of channels that share a scale, and zero."""
-    place = place.reshape(-1)
     least, most = (np.zeros(place.max(initial=-1) + 1, np.int64) for _ in range(2))
     np.minimum.at(least, place, scale.least)
     np.maximum.at(most, place, scale.most)
