@@ -152,8 +152,8 @@ _PRODUCT_RULES = (
     affine(0, 1),
     Rule("output-scale", _product_factor_in_reach, "the output scale is too small", sized=False),
 )
-_SUM_TYPES = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
-_ORDERED_TYPES = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
+_SUM_TYPES = "FLOAT32 FLOAT64 INT8 UINT8 INT16 INT32 INT64"
+_ORDERED_TYPES = "FLOAT32 FLOAT64 INT8 UINT8 INT16 INT32 INT64"
 
 binary(
     "ADD",
@@ -228,7 +228,7 @@ def _square_in_reach(op: Op) -> bool:
 binary(
     "SQUARED_DIFFERENCE",
     squared_difference,
-    "FLOAT32 INT8 INT32",
+    "FLOAT32 FLOAT64 INT8 INT32",
     rules=(
         affine(0, 1),
         Rule("output-scale", _square_in_reach, "the output scale is too small", sized=False),
@@ -250,9 +250,9 @@ def magnitude(op: Op) -> Scalar:
 unary(
     "ABS",
     magnitude,
-    "FLOAT32 INT32 INT8 INT16",
+    "FLOAT32 FLOAT64 INT32 INT8 INT16",
     rules=(affine(0), in_reach()),
 )
-unary("NEG", plain(lambda x: -x), "FLOAT32 INT32 INT64")
-unary("FLOOR", plain(lambda x: call("floor", x)), "FLOAT32", numerics="exact")
-unary("SQUARE", plain(lambda x: x * x), "FLOAT32")
+unary("NEG", plain(lambda x: -x), "FLOAT32 FLOAT64 INT32 INT64")
+unary("FLOOR", plain(lambda x: call("floor", x)), "FLOAT32 FLOAT64", numerics="exact")
+unary("SQUARE", plain(lambda x: x * x), "FLOAT32 FLOAT64")

@@ -24,7 +24,7 @@ _BYTES = frozenset({DType.INT8, DType.UINT8})
 _EQUALITIES = ("EQUAL", "NOT_EQUAL")
 _STEP_BITS = 8
 _STRINGS = {"EQUAL": np.equal, "NOT_EQUAL": np.not_equal}
-_NUMBERS = "FLOAT32 INT8 UINT8 INT16 INT32 INT64"
+_NUMBERS = "FLOAT32 FLOAT64 INT8 UINT8 INT16 INT32 INT64"
 
 
 def _common(index: int) -> Call:

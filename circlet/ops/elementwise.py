@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from circlet.errors import GraphError
-from circlet.ir import DType, Op, Shape
-from circlet.ops.expr import Expr, Scalar, Var, call, clamp, evaluate
+from circlet.ir import Op, Shape
+from circlet.ops.expr import KINDS, Expr, Scalar, Var, call, clamp, evaluate
 from circlet.ops.opdef import (
     Arrays,
     Cost,
@@ -27,12 +27,11 @@ _FREE = QuantRule()
 _OPERATIONS = dict.fromkeys(("EXP", "LOG", "TANH", "LOGISTIC", "GELU", "ELU"), 16)
 _OPERATIONS |= dict.fromkeys(("DIV", "FLOOR_DIV", "FLOOR_MOD", "SQRT", "RSQRT"), 16)
 _OPERATIONS |= {"SIN": 32, "COS": 32, "ATAN2": 64, "POW": 128}
-_KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
 
 
 def kind_of(op: Op) -> str:
     """The expression kind an op is computed in: by the type of its first input."""
-    return _KINDS.get(operand(op, 0).dtype, "i32")
+    return KINDS.get(operand(op, 0).dtype, "i32")
 
 
 def evaluate_scalar(scalar: Scalar, op: Op, inputs: Arrays) -> list[np.ndarray]:

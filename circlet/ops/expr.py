@@ -1,7 +1,7 @@
 """A language of scalar expressions, from which numpy results and C code are both derived.
 
 An expression is a tree of variables (operands), constants, run-time parameters and calls of the
-functions in one table. It has a kind, the type it is computed in: "f32", "i32", "i64", or
+functions in one table. It has a kind, the type it is computed in: "f32", "f64", "i32", "i64", or
 "mask" for the result of a comparison. Integers wrap, floats follow IEEE, `select` evaluates both
 sides.
 """
@@ -15,10 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.cached import cached_property
+from circlet.ir import DType
 from circlet.ops.functions import FUNCTIONS, NUMPY_TYPES
 
 Array = npt.NDArray[np.generic]
 Number = int | float
+
+# What elements are computed in; those of other types in "i32".
+KINDS = {DType.FLOAT32: "f32", DType.FLOAT64: "f64", DType.INT64: "i64"}
 
 
 @dataclass(frozen=True)
@@ -177,7 +181,7 @@ def call(function: str, *args: Operand) -> Call:
 
 
 def _constant_like(value: Number, like: Expr) -> Const:
-    return Const(float(value) if like.kind == "f32" else int(value), like.kind)
+    return Const(float(value) if like.kind in ("f32", "f64") else int(value), like.kind)
 
 
 def clamp(value: Expr, low: Operand, high: Operand) -> Call:
@@ -237,7 +241,7 @@ def to_c(
     Args:
         names: C text of a leaf.
         table: C templates by function name, over the defaults: `{0}` is the first argument,
-            `{kind}` the kind it is computed in ("f32", "i32", "i64").
+            `{kind}` the kind it is computed in, `{wide}` "_f64" of that kind, "" of others.
     """
     if not isinstance(expr, Call):
         return names(expr)  # type: ignore[arg-type]
@@ -247,7 +251,8 @@ def to_c(
 def call_to_c(expr: Call, arguments: Sequence[str], table: Mapping[str, str]) -> str:
     """C code of a call whose arguments are written already; `table` as `to_c` has it."""
     template = table.get(expr.function, FUNCTIONS[expr.function].c)
-    return template.format(*arguments, kind=expr.args[-1].kind)
+    kind = expr.args[-1].kind
+    return template.format(*arguments, kind=kind, wide="_f64" if kind == "f64" else "")
 
 
 def leaves(expr: Expr) -> list[Var | Param | Const]:

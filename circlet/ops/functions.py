@@ -15,6 +15,7 @@ Array = npt.NDArray[np.generic]
 
 NUMPY_TYPES: dict[str, np.dtype[np.generic]] = {
     "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
     "i32": np.dtype(np.int32),
     "i64": np.dtype(np.int64),
     "mask": np.dtype(np.bool_),
@@ -28,7 +29,8 @@ class Function:
     Attributes:
         arity: Number of arguments.
         numpy: Its value over arrays of its argument kinds.
-        c: C template; `{0}` is the first argument, `{kind}` the kind of the last one.
+        c: C template; `{0}` is the first argument, `{kind}` the kind of the last one; `{wide}` is
+            "_f64" where that is "f64", and empty otherwise.
         result: Kind of the result, "" for that of the last argument.
     """
 
@@ -116,6 +118,10 @@ def _named(name: str, arity: int, compute: Callable[..., Array], result: str = "
     return Function(arity, compute, f"v_{name}({arguments})", result)
 
 
+def _of_floats(name: str, compute: Callable[..., Array]) -> Function:
+    return Function(1, compute, f"v_{name}{{wide}}({{0}})")
+
+
 def _typed(name: str, arity: int, compute: Callable[..., Array]) -> Function:
     arguments = ", ".join(f"{{{i}}}" for i in range(arity))
     return Function(arity, compute, f"v_{name}_{{kind}}({arguments})")
@@ -143,13 +149,13 @@ FUNCTIONS: dict[str, Function] = {
     "tanh": _named("tanh", 1, np.tanh),
     "logistic": _named("logistic", 1, _logistic),
     "erf": _named("erf", 1, _erf),
-    "sqrt": _named("sqrt", 1, np.sqrt),
+    "sqrt": _of_floats("sqrt", np.sqrt),
     "divided": _named("divided", 3, lambda x, inverse, by: x / by),
     "inverse": _named("inverse", 1, lambda by: np.float32(1) / by),
     "rsqrt": _named("rsqrt", 1, lambda x: np.float32(1) / np.sqrt(x)),
-    "floor": _named("floor", 1, np.floor),
-    "ceil": _named("ceil", 1, np.ceil),
-    "round_half_even": _named("round_even", 1, np.rint),
+    "floor": _of_floats("floor", np.floor),
+    "ceil": _of_floats("ceil", np.ceil),
+    "round_half_even": _of_floats("round_even", np.rint),
     "sin": _named("sin", 1, np.sin),
     "cos": _named("cos", 1, np.cos),
     "atan2": _named("atan2", 2, np.arctan2),
@@ -159,7 +165,8 @@ FUNCTIONS: dict[str, Function] = {
     "floor_mod": _typed("floor_mod", 2, _floor_modulo),
     "round_half_away": _named("round_half_away", 1, round_half_away),
     "nearest_ratio": _named("nearest_ratio", 4, _nearest_ratio, "i32"),
-    "to_f32": _named("to_f32", 1, lambda x: x.astype(np.float32), "f32"),
+    "to_f32": Function(1, lambda x: x.astype(np.float32), "v_to_f32{wide}({0})", "f32"),
+    "to_f64": Function(1, lambda x: x.astype(np.float64), "w_of_{kind}({0})", "f64"),
     "to_i32": _named("to_i32", 1, lambda x: x.astype(np.int32), "i32"),
     "low_i32": _named("low_i32", 1, lambda x: x.astype(np.int32), "i32"),
     "to_i64": _named("to_i64", 1, lambda x: x.astype(np.int64), "i64"),

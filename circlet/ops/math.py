@@ -26,19 +26,19 @@ _MOST_TERMS = 64
 
 unary("SIN", plain(lambda x: call("sin", x)), "FLOAT32")
 unary("COS", plain(lambda x: call("cos", x)), "FLOAT32")
-unary("CEIL", plain(lambda x: call("ceil", x)), "FLOAT32", numerics="exact")
-unary("ROUND", plain(lambda x: call("round_half_even", x)), "FLOAT32", numerics="exact")
+unary("CEIL", plain(lambda x: call("ceil", x)), "FLOAT32 FLOAT64", numerics="exact")
+unary("ROUND", plain(lambda x: call("round_half_even", x)), "FLOAT32 FLOAT64", numerics="exact")
 
 
 def _sign(x: Expr) -> Call:
     """1, -1 or 0 by comparisons; a product with 0 would make infinity no number. NaN stays."""
-    number = float if x.kind == "f32" else int
+    number = float if x.kind in ("f32", "f64") else int
     minus, zero, one = (Const(number(value), x.kind) for value in (-1, 0, 1))
     rest = call("select", x.equals(x), zero, x)
     return call("select", x > 0, one, call("select", x < 0, minus, rest))
 
 
-unary("SIGN", plain(_sign), "FLOAT32 INT32", numerics="exact")
+unary("SIGN", plain(_sign), "FLOAT32 FLOAT64 INT32", numerics="exact")
 binary("ATAN2", plain(lambda y, x: call("atan2", y, x)), "FLOAT32")
 
 

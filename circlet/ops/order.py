@@ -26,7 +26,7 @@ from circlet.ops.slicing import ints
 from circlet.ops.split import from_front
 
 _SORT_WORK = 8  # of an element, in visits
-_NUMBERS = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
+_NUMBERS = ("FLOAT32", "FLOAT64", "INT8", "UINT8", "INT16", "INT32", "INT64")
 
 
 def reversed_axes(op: Op) -> tuple[int, ...] | None:

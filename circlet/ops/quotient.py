@@ -31,7 +31,7 @@ def quotient(op: Op) -> Scalar:
     if operand(op, 0).dtype in QUANTISED:
         raise GraphError("DIV of stored values has no expression", where=op.name)
     kind = kind_of(op)
-    function = "div" if kind == "f32" else "div_trunc"
+    function = "div" if kind in ("f32", "f64") else "div_trunc"
     return activated(call(function, Var(0, kind), Var(1, kind)), op)
 
 
@@ -84,7 +84,7 @@ def _in_reach(op: Op) -> bool:
 binary(
     "DIV",
     quotient,
-    "FLOAT32 INT32 UINT8 INT8",
+    "FLOAT32 FLOAT64 INT32 UINT8 INT8",
     attrs=DivAttrs,
     rules=(
         affine(0, 1),

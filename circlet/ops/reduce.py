@@ -28,7 +28,7 @@ from circlet.ops.operands import (
 )
 from circlet.ops.requantize import multiply_by_quantized_multiplier, quantize_multiplier
 
-_NUMBERS = ("FLOAT32", "INT8", "UINT8", "INT16", "INT32", "INT64")
+_NUMBERS = ("FLOAT32", "FLOAT64", "INT8", "UINT8", "INT16", "INT32", "INT64")
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ def _evaluate_mean(op: Op, inputs: Arrays) -> list[np.ndarray]:
         raise GraphError("the mean of no elements is not defined", where=op.name)
     if operand(op, 0).dtype in QUANTISED:
         return [np.asarray(_quantised_total(op, values, axes, mean=True))]
-    if operand(op, 0).dtype == DType.FLOAT32:
+    if operand(op, 0).dtype.is_float:
         mean = values.mean(axis=axes, dtype=np.float64, keepdims=_keeps_dims(op))
-        return [np.asarray(mean, np.float32)]
+        return [np.asarray(mean).astype(values.dtype)]
     total = values.sum(axis=axes, dtype=np.int64, keepdims=_keeps_dims(op))
     elements = prod(values.shape[axis] for axis in axes)
     quotient = np.sign(total) * (np.abs(total) // elements)
@@ -134,7 +134,7 @@ def _evaluate_sum(op: Op, inputs: Arrays) -> list[np.ndarray]:
     values, axes = present(inputs[0]), _axes_at_run(op, inputs)
     if operand(op, 0).dtype in QUANTISED:
         return [np.asarray(_quantised_total(op, values, axes, mean=False))]
-    wide = np.float64 if values.dtype == np.float32 else np.int64
+    wide = np.float64 if operand(op, 0).dtype.is_float else np.int64
     total = values.sum(axis=axes, dtype=wide, keepdims=_keeps_dims(op))
     return [np.asarray(total).astype(values.dtype)]
 
@@ -235,7 +235,7 @@ _reducer("MEAN", _evaluate_mean, (_NOT_EMPTY, *_REQUANTISED), requantises=True)
 _reducer("SUM", _evaluate_sum, _REQUANTISED, requantises=True)
 _reducer("REDUCE_MAX", _evaluate_max, (same_quant(),), requantises=False)
 _reducer("REDUCE_MIN", _evaluate_min, (same_quant(),), requantises=False)
-_reducer("REDUCE_PROD", _evaluate_product, (), False, ("FLOAT32", "INT32", "INT64"))
+_reducer("REDUCE_PROD", _evaluate_product, (), False, ("FLOAT32", "FLOAT64", "INT32", "INT64"))
 _reducer("REDUCE_ANY", _evaluate_any, (), False, ("BOOL",))
 _reducer("REDUCE_ALL", _evaluate_all, (), False, ("BOOL",))
 
@@ -278,7 +278,7 @@ def _arg(choose: Callable[..., np.ndarray]) -> Callable[[Op, Arrays], list[np.nd
 def _arg_reducer(kind: str, choose: Callable[..., np.ndarray]) -> None:
     forms = (
         f"{name} {axis} -> {out}"
-        for name in ("FLOAT32", "INT8", "UINT8", "INT32", "BOOL")
+        for name in ("FLOAT32", "FLOAT64", "INT8", "UINT8", "INT32", "INT64", "BOOL")
         for axis in ("INT32", "INT64")
         for out in ("INT32", "INT64")
     )

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from circlet.errors import GraphError
 from circlet.ir import DType, Op
-from circlet.ops.expr import Const, Expr, Param, Scalar, Var, call, clamp, rescale
+from circlet.ops.elementwise import kind_of
+from circlet.ops.expr import KINDS, Const, Expr, Param, Scalar, Var, call, clamp, rescale
 from circlet.ops.fixed import multiplier_params, stored, type_params, zero_params
 from circlet.ops.opdef import find
 from circlet.ops.operands import limits, operand, scale_of, zero_of
@@ -49,8 +50,8 @@ def dequantize_scalar(op: Op) -> Scalar:
 
 def _cast_whole(source: DType, result: DType) -> Expr:
     value = Var(0, "i64") if source == DType.INT64 else Var(0, "i32")
-    if result == DType.FLOAT32:
-        return call("to_f32", value)
+    if result.is_float:
+        return call(f"to_{KINDS[result]}", value)
     if (source == DType.INT64) == (result == DType.INT64):
         return value
     return call("low_i32" if source == DType.INT64 else "to_i64", value)
@@ -59,18 +60,21 @@ def _cast_whole(source: DType, result: DType) -> Expr:
 def cast_scalar(op: Op) -> Scalar:
     """CAST of one element: floats truncate and saturate, integers keep their low bits.
 
-    GraphError for floats of another size than 32 bits, which no expression computes.
+    GraphError for floats of 16 bits, and of 64 as whole numbers, which no expression computes.
     """
     source, result = operand(op, 0).dtype, op.outputs[0].dtype
-    if any(dtype.is_float and dtype != DType.FLOAT32 for dtype in (source, result)):
+    narrowed = source is DType.FLOAT64 and not (result.is_float or result is DType.BOOL)
+    if narrowed or any(dtype.is_float and dtype not in KINDS for dtype in (source, result)):
         raise GraphError(f"no expression casts {source.name} to {result.name}", where=op.name)
     if result == DType.BOOL:
-        kind = "f32" if source == DType.FLOAT32 else "i64" if source == DType.INT64 else "i32"
-        return Scalar(Var(0, kind).differs(0))
+        return Scalar(Var(0, kind_of(op)).differs(0))
+    if source.is_float and result.is_float:
+        value = Var(0, kind_of(op))
+        return Scalar(value if source is result else call(f"to_{KINDS[result]}", value))
     if source != DType.FLOAT32:
         return Scalar(_cast_whole(source, result))
-    if result in (DType.FLOAT32, DType.INT64):
-        return Scalar(Var(0) if result == DType.FLOAT32 else call("to_i64", Var(0)))
+    if result == DType.INT64:
+        return Scalar(call("to_i64", Var(0)))
     low, high = limits(result)
     x = _not_nan(Var(0))
     inside = call("to_i32", clamp(x, float(low), min(float(high), _LARGEST_BELOW_2_31)))
@@ -87,8 +91,8 @@ FORM_SCALARS: dict[str, Callable[[Op], Scalar]] = {
 
 
 def choice_scalar(op: Op) -> Scalar:
-    """SELECT_V2 of one element of floats or int32."""
-    kind = "f32" if operand(op, 1).dtype == DType.FLOAT32 else "i32"
+    """SELECT_V2 of one element of floats or whole numbers."""
+    kind = KINDS.get(operand(op, 1).dtype, "i32")
     return Scalar(call("select", Var(0, "i32").differs(0), Var(1, kind), Var(2, kind)))
 
 

@@ -135,7 +135,7 @@ def test_wrong_number_of_arguments_is_refused() -> None:
 def test_every_function_has_a_template_for_its_arguments(name: str) -> None:
     function = FUNCTIONS[name]
     arguments = [f"a{index}" for index in range(function.arity)]
-    text = function.c.format(*arguments, kind="f32")
+    text = function.c.format(*arguments, kind="f32", wide="")
     assert all(text.count(argument) == 1 for argument in arguments)
 
 

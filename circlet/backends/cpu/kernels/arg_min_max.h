@@ -64,6 +64,22 @@ CIRCLET_INLINE void arg_across(const struct arg_min_max_params *p, const char *f
         arg_store(to, first + i, u.e[i], result_bytes);
 }
 
+/* One element of 64 bits behind the axis, ordered as arg_keys says. */
+CIRCLET_INLINE int32_t arg_of_wide(const struct arg_min_max_params *p, const char *from, int type,
+                                   int smallest) {
+    int64_t best = INT64_MIN, position = 0;
+    for (int64_t i = 0; i < p->count; i++, from += p->inner * 8) {
+        int64_t key = *(const int64_t *)from;
+        if (type == ELEMENT_F64) {
+            union { double f; int64_t i; } u = {*(const double *)from + 0.0};
+            key = u.i ^ (u.i >> 63 & INT64_MAX);
+        }
+        if (smallest) key = ~key;
+        if (key > best) best = key, position = i;
+    }
+    return (int32_t)position;
+}
+
 /* Operands: source, result of int32 or int64 positions. */
 CIRCLET_INLINE void arg_min_max(const struct arg_min_max_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end, int type, int result_bytes,
@@ -76,6 +92,12 @@ CIRCLET_INLINE void arg_min_max(const struct arg_min_max_params *p, void *const 
             uint8_t change = (type == ELEMENT_I8 ? 0x80 : 0) ^ (smallest ? 0xff : 0);
             int32_t position = arg_max_u8((const uint8_t *)from, p->count, change);
             arg_store(x[1], row, position, result_bytes);
+            continue;
+        }
+        if (size == 8) {
+            for (int64_t i = 0; i < p->inner; i++)
+                arg_store(x[1], row * p->inner + i, arg_of_wide(p, from + i * 8, type, smallest),
+                          result_bytes);
             continue;
         }
         if (p->inner == 1) {

@@ -5,9 +5,13 @@
 
 #include "simd.h"
 
-enum { ELEMENT_F32, ELEMENT_I8, ELEMENT_U8, ELEMENT_I16, ELEMENT_I32, ELEMENT_I64, ELEMENT_U16 };
+enum {
+    ELEMENT_F32, ELEMENT_I8, ELEMENT_U8, ELEMENT_I16, ELEMENT_I32, ELEMENT_I64, ELEMENT_U16,
+    ELEMENT_F64
+};
 
 CIRCLET_INLINE int64_t element_size(int type) {
+    if (type == ELEMENT_I64 || type == ELEMENT_F64) return 8;
     if (type == ELEMENT_F32 || type == ELEMENT_I32) return 4;
     return type == ELEMENT_I16 || type == ELEMENT_U16 ? 2 : 1;
 }

@@ -127,8 +127,8 @@ CIRCLET_INLINE vi q8_scale_fixed_relu(vi x, const int32_t *qparam) {
 CIRCLET_INLINE vd q8_round_half(vd x, const double *factor, struct q8_bounds bounds) {
     vd lowest = v_splat_f64(bounds.low), highest = v_splat_f64(bounds.high);
     vd y = x * v_load_f64(factor);
-    y = v_select_f64((vl)(y < lowest), lowest, y);
-    y = v_select_f64((vl)(y > highest), highest, y);
+    y = v_blend_f64((vl)(y < lowest), lowest, y);
+    y = v_blend_f64((vl)(y > highest), highest, y);
     vl sign = (vl)y & (vl)((vul){0} + (1ull << 63));
     return y + (vd)((vl)v_splat_f64(0.5) | sign);
 }

@@ -372,7 +372,7 @@ CIRCLET_INLINE vi v_round_i32(vf x) {
 
 CIRCLET_INLINE vd v_load_f64(const double *p) { return *(const vd_u *)p; }
 CIRCLET_INLINE vd v_splat_f64(double x) { return x - (vd){0}; }
-CIRCLET_INLINE vd v_select_f64(vl mask, vd a, vd b) {
+CIRCLET_INLINE vd v_blend_f64(vl mask, vd a, vd b) {
     return (vd)((mask & (vl)a) | (~mask & (vl)b));
 }
 

@@ -126,6 +126,7 @@ CIRCLET_INLINE void top_k(const struct top_k_params *given, void *const *x, void
         if (type == ELEMENT_I16) TOP_K(int16_t);
         if (type == ELEMENT_I32) TOP_K(int32_t);
         if (type == ELEMENT_I64) TOP_K(int64_t);
+        if (type == ELEMENT_F64) TOP_K(double);
     }
 }
 

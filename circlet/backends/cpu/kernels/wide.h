@@ -33,11 +33,15 @@ CIRCLET_INLINE wd w_round(wd x) {
     const wd shift = w_splat(6755399441055744.0);
     return (x + shift) - shift;
 }
+/* The same of sizes a, any: from 2^52 on they are whole numbers. */
+CIRCLET_INLINE wd w_round_size(wd a) {
+    const wd shift = w_splat(4503599627370496.0);
+    return w_select((wl)(a < shift), (a + shift) - shift, a);
+}
 CIRCLET_INLINE wd w_trunc(wd x) {
-    wd a = w_abs(x), t = w_round(a);
+    wd a = w_abs(x), t = w_round_size(a);
     t -= w_select((wl)(t > a), w_splat(1.0), w_splat(0.0));
-    wl sign = (wl)x & INT64_MIN;
-    return w_select((wl)(a < w_splat(2251799813685248.0)), (wd)((wl)t | sign), x);
+    return (wd)((wl)t | ((wl)x & INT64_MIN));
 }
 CIRCLET_INLINE wd w_floor(wd x) {
     wd t = w_trunc(x);
@@ -289,6 +293,20 @@ CIRCLET_INLINE wl v_floor_mod_i64(wl x, wl y) {
     return (x - v_floor_div_i64(x, y) * y) & (wl)(y != v_splat_i64(0));
 }
 
+/* Doubles as elements; an extreme of two is NaN where one of them is. */
+CIRCLET_INLINE vf v_to_f32_f64(wd x) { return w_to_f32(x); }
+CIRCLET_INLINE vi v_mask_f64(wl mask) { return v_low_i32(mask); }
+CIRCLET_INLINE wd v_select_f64(vi mask, wd a, wd b) { return w_select(v_to_i64(mask), a, b); }
+CIRCLET_INLINE wd v_min_f64(wd a, wd b) { return w_select((wl)(a < b) | (wl)(a != a), a, b); }
+CIRCLET_INLINE wd v_max_f64(wd a, wd b) { return w_select((wl)(a > b) | (wl)(a != a), a, b); }
+CIRCLET_INLINE wd v_abs_f64(wd x) { return w_abs(x); }
+CIRCLET_INLINE wd v_sqrt_f64(wd x) { return __builtin_elementwise_sqrt(x); }
+CIRCLET_INLINE wd v_floor_f64(wd x) { return w_floor(x); }
+CIRCLET_INLINE wd v_ceil_f64(wd x) { return -w_floor(-x); }
+CIRCLET_INLINE wd v_round_even_f64(wd x) {
+    return (wd)((wl)w_round_size(w_abs(x)) | ((wl)x & INT64_MIN));
+}
+
 CIRCLET_INLINE wl element_load_i64(const void *p, int64_t n) {
     if (n == CIRCLET_LANES) return *(const wl_u *)p;
     union { wl v; int64_t e[CIRCLET_LANES]; } u = {(wl){0}};
@@ -302,6 +320,10 @@ CIRCLET_INLINE void element_store_i64(void *p, wl x, int64_t n) {
     }
     union { wl v; int64_t e[CIRCLET_LANES]; } u = {x};
     CIRCLET_NO_UNROLL for (int64_t i = 0; i < n; i++) ((int64_t *)p)[i] = u.e[i];
+}
+CIRCLET_INLINE wd element_load_f64(const void *p, int64_t n) { return (wd)element_load_i64(p, n); }
+CIRCLET_INLINE void element_store_f64(void *p, wd x, int64_t n) {
+    element_store_i64(p, (wl)x, n);
 }
 
 #endif

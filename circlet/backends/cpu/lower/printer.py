@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.backends.cpu.elementwise_limits import MOST_FLOATS, MOST_INTS
 from circlet.ir import DType
-from circlet.ops.expr import Call, Const, Expr, Number, Param, Scalar, Var, call_to_c, leaves
+from circlet.ops.expr import KINDS, Call, Const, Expr, Number, Param, Scalar, Var, call_to_c, leaves
 
 ELEMENT_TYPES = {
     DType.FLOAT32: "ELEMENT_F32",
@@ -25,12 +25,13 @@ EXPRESSION_TYPES = {
     DType.BOOL: "ELEMENT_U8",
     DType.UINT16: "ELEMENT_U16",
     DType.INT64: "ELEMENT_I64",
+    DType.FLOAT64: "ELEMENT_F64",
 }
-LOADED_KINDS = {DType.FLOAT32: "f32", DType.INT64: "i64"}
-VECTORS = {"f32": "vf", "i32": "vi", "i64": "wl", "mask": "vi"}
+VECTORS = {"f32": "vf", "f64": "wd", "i32": "vi", "i64": "wl", "mask": "vi"}
 PARAM_LIMITS = {"i32": MOST_INTS, "f32": MOST_FLOATS}
 _SPELLINGS = {"expm1": "v_expm1_falling({0})"}
 _ARRAYS = {"i32": "ints", "f32": "floats"}
+_WIDE = {"f64": "w_splat(*(const double *){})", "i64": "v_splat_i64(*(const int64_t *){})"}
 
 
 @dataclass
@@ -89,13 +90,13 @@ class Printer:
 
     def loaded(self, number: int, at: str, dtype: DType, *, is_single: bool = False) -> str:
         """The C statement that loads a value; `is_single` where one element serves all lanes."""
-        kind = LOADED_KINDS.get(dtype, "i32")
+        kind = KINDS.get(dtype, "i32")
         self.singles |= {number} if is_single else set()
         address = at if is_single else f"{at} + i * {dtype.bits // 8}"
-        if kind == "i64":
-            text = f"v_splat_i64(*(const int64_t *){at})" if is_single else ""
-            return self.defined(number, kind, text or f"element_load_i64({address}, n)")
-        if is_single:
+        if kind in _WIDE:
+            loaded = f"element_load_{kind}({address}, n)"
+            text = _WIDE[kind].format(at) if is_single else loaded
+        elif is_single:
             text = f"element_splat_{kind}({at}, {EXPRESSION_TYPES[dtype]})"
         else:
             text = f"element_load_{kind}({address}, n, {EXPRESSION_TYPES[dtype]})"
@@ -103,11 +104,10 @@ class Printer:
 
     def stored(self, number: int, at: str, dtype: DType, count: str = "n") -> str:
         """The C statement that stores a value."""
-        if dtype == DType.FLOAT32:
-            return f"element_store_f32({at}, {self.variable(number, 'f32')}, {count});"
-        if dtype == DType.INT64:
-            return f"element_store_i64({at}, {self.variable(number, 'i64')}, {count});"
-        value = self.variable(number, "i32")
+        kind = KINDS.get(dtype, "i32")
+        value = self.variable(number, kind)
+        if kind != "i32":
+            return f"element_store_{kind}({at}, {value}, {count});"
         return f"element_store_i32({at}, {value}, {count}, {EXPRESSION_TYPES[dtype]});"
 
     def variable(self, number: int, kind: str) -> str:
@@ -169,9 +169,10 @@ def _shared(expr: Expr) -> list[Call]:
 
 
 def _literal(value: Number, kind: str) -> str:
-    if kind != "f32":
+    if kind not in ("f32", "f64"):
         return f"v_splat_{kind}({int(value)})"
-    number = float(np.float32(value))
+    splat, end = ("v_splat", "f") if kind == "f32" else ("w_splat", "")
+    number = float(np.float32(value)) if kind == "f32" else float(value)
     if np.isinf(number):
-        return f"v_splat({'-' if number < 0 else ''}__builtin_inff())"
-    return f"v_splat({number.hex()}f)"
+        return f"{splat}({'-' if number < 0 else ''}__builtin_inf{end}())"
+    return f"{splat}({number.hex()}{end})"

@@ -60,7 +60,7 @@ _ROWS = (
         "reduce",
         "style_transfer_f16_384",
     ),
-    _row("reduce_i64", "reduce_i64", "sums of int64", _E, "reduce", ""),
+    _row("reduce_wide", "reduce_wide", "64-bit elements; means of int32", _L, "reduce", ""),
     _row(
         "arg_min_max",
         "arg_min_max",

@@ -139,8 +139,8 @@ def _top_k(node: Node) -> list[Tensor]:
     if count is None:
         raise NotLoweredError("how many are wanted is computed")
     is_least = not node.whole("largest", 1)
-    if is_least and x.dtype is not DType.FLOAT32:
-        raise NotLoweredError("only of FLOAT32 are the least those whose negatives are largest")
+    if is_least and not x.dtype.is_float:
+        raise NotLoweredError("only of floats are the least those whose negatives are largest")
     order = [place for place in range(rank) if place != axis] + [axis]
     back = [int(place) for place in np.argsort(order)]
     x = node.transpose(node.op("NEG", [x]) if is_least else x, order)

@@ -48,8 +48,8 @@ importer("ReduceSum")(_plain("SUM", 13))
 
 
 def _floats(node: Node) -> Tensor:
-    if node[0].dtype is not DType.FLOAT32:
-        raise NotLoweredError("only FLOAT32 has such a form")
+    if node[0].dtype not in (DType.FLOAT32, DType.FLOAT64):
+        raise NotLoweredError("only floats have such a form")
     return node[0]
 
 
@@ -88,9 +88,9 @@ def _log_sum_exp(node: Node) -> Tensor:
         return x
     axes, keep = node.const(places, np.int32), ReducerAttrs(True)
     largest = node.op("REDUCE_MAX", [x, axes], keep)
-    infinity = node.const(np.float32(np.inf))
+    infinity = node.const(np.inf, x.dtype.numpy)
     is_finite = node.op("LESS", [node.op("ABS", [largest]), infinity], dtype=DType.BOOL)
-    zero = node.const(np.float32(0))
+    zero = node.const(0, x.dtype.numpy)
     shift = node.op("SELECT_V2", [is_finite, largest, zero], dtype=x.dtype)
     powers = node.op("EXP", [node.op("SUB", [x, shift])])
     made = node.op("ADD", [node.op("LOG", [node.op("SUM", [powers, axes], keep)]), shift])

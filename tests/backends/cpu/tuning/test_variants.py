@@ -199,7 +199,7 @@ def of_decoders(name: str) -> Graph:
     return attention_forms().graph()
 
 
-def sums_of_int64(name: str) -> Graph:
+def wide_sums(name: str) -> Graph:
     cases = Cases()
     axes = cases.constant(np.array([1], np.int32))
     cases.op("SUM", [cases.data(DType.INT64, (3, 5)), axes], ReducerAttrs(keep_dims=False))
@@ -260,7 +260,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "group_attention": of_decoders,
     "group_attention_append": of_decoders,
     "group_attention_packed": of_decoders,
-    "reduce_i64": sums_of_int64,
+    "reduce_wide": wide_sums,
     "stored_rows": integer_sums,
     "bucketize": buckets,
     "cast": halves,

@@ -14,6 +14,7 @@ from circlet.ir import DType
 from circlet.ops.expr import Call, Expr, Number, Param, Scalar, leaves
 
 _NOT_LONG = ("pow",)
+_WIDE = ("f64", "i64")
 
 
 @dataclass(frozen=True)
@@ -140,11 +141,12 @@ def _not_printable(expr: Expr) -> str | None:
     calls = [node for node in nodes if isinstance(node, Call)]
     if any(node.function in _NOT_LONG and node.kind == "i64" for node in calls):
         return "64-bit integers have no vector power"
-    if any(isinstance(node, Param) and node.kind == "i64" for node in nodes):
+    if any(isinstance(node, Param) and node.kind in _WIDE for node in nodes):
         return "64-bit parameters are not passed"
-    if any(node.function == "div" and node.kind != "f32" for node in calls):
+    if any(node.function == "div" and node.kind not in ("f32", "f64") for node in calls):
         return "integer division has no vector code"
-    if {"i64", "f32"} <= {node.kind for node in nodes}:
+    kinds = {node.kind for node in nodes}
+    if "i64" in kinds and kinds & {"f32", "f64"}:
         return "64-bit integers have no vector form in float"
     counts = dict.fromkeys(PARAM_LIMITS, 0)
     for leaf in leaves(expr):

@@ -32,6 +32,7 @@ from circlet.backends.cpu.lowering import (
     TensorRef,
     always_overwrites,
 )
+from circlet.errors import GraphError
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import get
@@ -71,7 +72,11 @@ def _refuses(op: Op, target: Target) -> str | None:
     unknown = types - set(EXPRESSION_TYPES if op.kind == "CAST" else ELEMENT_TYPES)
     if unknown:
         return f"does not take {', '.join(sorted(dtype.name for dtype in unknown))}"
-    return not_copyable(op.outputs[0]) or not_printable(FORM_SCALARS[op.kind](op))
+    try:
+        scalar = FORM_SCALARS[op.kind](op)
+    except GraphError as error:
+        return error.what
+    return not_copyable(op.outputs[0]) or not_printable(scalar)
 
 
 def _lower(op: Op, context: Context) -> None:

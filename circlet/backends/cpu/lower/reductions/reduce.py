@@ -46,6 +46,12 @@ _KINDS = {
 }
 _REQUANTISED = ("MEAN", "SUM")
 _TYPES = {**ELEMENT_TYPES, DType.BOOL: "ELEMENT_U8"}
+_WIDE = {
+    DType.FLOAT64: "ELEMENT_F64",
+    DType.INT64: "ELEMENT_I64",
+    DType.INT32: "ELEMENT_I32",  # only of means, whose sums need 64 bits
+}
+_ARG_TYPES = {**_TYPES, **_WIDE}
 
 
 @dataclass(frozen=True)
@@ -152,10 +158,12 @@ for _kind in _KINDS:
 
 
 def _refuses_wide(op: Op, target: Target) -> str | None:
+    source = operand(op, 0)
     if constant_axes(op) is None:
         return "the axes are not constant"
-    source = operand(op, 0)
-    return not_copyable(source) if source.dtype == DType.INT64 else "is not INT64"
+    if source.dtype not in _WIDE or (source.dtype is DType.INT32 and op.kind != "MEAN"):
+        return f"does not take {source.dtype.name}"
+    return not_copyable(source)
 
 
 def _lower_wide(op: Op, context: Context) -> None:
@@ -165,30 +173,32 @@ def _lower_wide(op: Op, context: Context) -> None:
     axes = _axes(source.static_shape, strides, reduced)
     loops = _loops(axes, element_bytes(source))
     params = {f"all_{name}": value for name, value in loops.items()}
+    params["count"] = prod(source.static_shape[axis] for axis in reduced)
     rows = prod(axis.size for axis in axes[:-1] if not axis.is_reduced)
     operands = (source_ref(context, source), TensorRef(result))
-    kernel = Kernel("reduce_i64.h", "reduce_i64")
+    kernel = Kernel("reduce_wide.h", "reduce_wide", (_WIDE[source.dtype], _KINDS[op.kind]))
     context.call(op, kernel, params, operands, (result,), tasks=rows)
 
 
-LOWERINGS.add(
-    Lowering(
-        "SUM",
-        "sum_i64",
-        _refuses_wide,
-        _lower_wide,
-        strided_inputs=True,
-        strided_any_rank=True,
-        rank=Rank.ANY_TYPE,
+for _kind in ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"):
+    LOWERINGS.add(
+        Lowering(
+            _kind,
+            f"{_kind.lower()}_wide",
+            _refuses_wide,
+            _lower_wide,
+            strided_inputs=True,
+            strided_any_rank=True,
+            rank=Rank.ANY_TYPE,
+        )
     )
-)
 
 
 def _refuses_arg(op: Op, target: Target) -> str | None:
     source = operand(op, 0)
     if constant_axes(op) is None:
         return "the axis is not constant"
-    if source.dtype not in ELEMENT_TYPES and source.dtype != DType.BOOL:
+    if source.dtype not in _ARG_TYPES:
         return f"does not take {source.dtype.name}"
     return "a size is 0" if source.elements == 0 else None
 
@@ -205,8 +215,7 @@ def _lower_arg(op: Op, context: Context) -> None:
         "count": shape[axis],
         "inner": inner,
     }
-    element = ELEMENT_TYPES.get(source.dtype, "ELEMENT_U8")
-    arguments = (element, element_bytes(result), int(op.kind == "ARG_MIN"))
+    arguments = (_ARG_TYPES[source.dtype], element_bytes(result), int(op.kind == "ARG_MIN"))
     kernel = Kernel("arg_min_max.h", "arg_min_max", arguments)
     operands = (source_ref(context, source), TensorRef(result))
     context.call(op, kernel, params, operands, (result,), tasks=-(-rows // rows_per_task))
