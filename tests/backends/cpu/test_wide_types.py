@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.lower.elementwise.body import not_printable
+from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType, Tensor
 from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.evaluate import evaluate_graph
+from circlet.ops.expr import Scalar, Var, call
 from circlet.ops.quantize import CastAttrs
 from circlet.ops.reduce import ArgAttrs, ReducerAttrs
+from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Cases, each_target, each_width_of
 from tests.backends.cpu.harness import run_native, runnable
 
@@ -138,3 +142,16 @@ def test_the_largest_doubles_equal_the_record(kept: int) -> None:
     made = [Tensor("values", DType.FLOAT64, (3, kept)), Tensor("at", DType.INT32, (3, kept))]
     cases.outputs.extend(cases.builder.op_many("TOPK_V2", [values, count], made))
     cases.check("native", tolerance=EXACT)
+
+
+def test_functions_without_a_form_for_doubles_are_refused() -> None:
+    cases = Cases()
+    cases.op("CUSTOM", [cases.data(DType.FLOAT64, (3, 40))], custom_code="onnx.Erf")
+    reason = LOWERINGS.choose(cases.graph().ops[0], parse_target("native"))
+    assert isinstance(reason, str)
+    assert "has no form for FLOAT64" in reason
+
+
+def test_functions_of_doubles_that_vectors_lack_are_not_printed() -> None:
+    reason = not_printable(Scalar(call("exp", Var(0, "f64"))))
+    assert reason == "FLOAT64 has no vector form of exp"

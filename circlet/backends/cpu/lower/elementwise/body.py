@@ -15,6 +15,13 @@ from circlet.ops.expr import Call, Expr, Number, Param, Scalar, leaves
 
 _NOT_LONG = ("pow",)
 _WIDE = ("f64", "i64")
+_OF_DOUBLES = frozenset(
+    {
+        *("add", "sub", "mul", "div", "neg", "abs", "min", "max", "select"),
+        *("lt", "le", "gt", "ge", "eq", "ne"),
+        *("sqrt", "floor", "ceil", "round_half_even", "to_f32", "to_f64"),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,9 @@ def _not_printable(expr: Expr) -> str | None:
     kinds = {node.kind for node in nodes}
     if "i64" in kinds and kinds & {"f32", "f64"}:
         return "64-bit integers have no vector form in float"
+    doubles = {node.function for node in calls if node.args[-1].kind == "f64"}
+    if not doubles <= _OF_DOUBLES:
+        return f"FLOAT64 has no vector form of {', '.join(sorted(doubles - _OF_DOUBLES))}"
     counts = dict.fromkeys(PARAM_LIMITS, 0)
     for leaf in leaves(expr):
         if isinstance(leaf, Param):

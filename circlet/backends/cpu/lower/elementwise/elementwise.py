@@ -35,9 +35,9 @@ from circlet.backends.cpu.lowering import (
     always_overwrites,
 )
 from circlet.errors import GraphError
-from circlet.ir import Op, Tensor
+from circlet.ir import DType, Op, Tensor
 from circlet.ops import all_records, get
-from circlet.ops.expr import Scalar
+from circlet.ops.expr import Scalar, Var, leaves
 from circlet.target.targets import Target
 
 
@@ -71,7 +71,19 @@ def _refuses(op: Op, target: Target) -> str | None:
         scalar = scalar_of(op)
     except GraphError as error:  # An 8-bit form that only a table computes; tables took none.
         return error.what
+    if not _computes_doubles(scalar, tensors):
+        return "has no form for FLOAT64"
     return not_copyable(op.outputs[0]) or not_printable(scalar)
+
+
+def _computes_doubles(scalar: Scalar, tensors: Sequence[Tensor]) -> bool:
+    """Whether an expression computes elements in double where they are, and only there.
+
+    `tensors` are the operands and the result.
+    """
+    used = {leaf.index: leaf.kind for leaf in leaves(scalar.expr) if isinstance(leaf, Var)}
+    used[len(tensors) - 1] = scalar.expr.kind
+    return all((tensors[at].dtype is DType.FLOAT64) == (kind == "f64") for at, kind in used.items())
 
 
 def _lower(op: Op, context: Context) -> None:
