@@ -11,9 +11,7 @@ from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.affine_search import (
     BITS,
     Affine,
-    FixedPoint,
     FloatSums,
-    SingleFactor,
     affine_of,
     multiples,
 )
@@ -23,6 +21,7 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     in_order,
 )
+from circlet.backends.cpu.lower.integers.roundings import FixedPoint, SingleFactor
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.build import builder
 from circlet.ops.requantize import multiply_by_quantized_multiplier

@@ -14,7 +14,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu.lower.integers.affine_search import FixedPoint, Rounding, SingleFactor
 from circlet.backends.cpu.lower.integers.q8 import (
     Int32,
     Int64,
@@ -23,6 +22,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
     float_bias_of,
     stored_zero,
 )
+from circlet.backends.cpu.lower.integers.roundings import FixedPoint, Rounding, SingleFactor
 from circlet.ir import DType, Op
 from circlet.ops.operands import limits, operand
 from circlet.ops.requantization import rounds_to_even
