@@ -37,6 +37,7 @@ _VERSIONS = {"tflite": (3,), "circle": (0, 3)}
 # How the fields of an .onnx file that may come second begin, each a text or a message.
 _ARTIFACT = b"CIRCLETA"  # as circlet.artifact.file, a room above, has it
 _ONNX_FIELDS = (b"\x12", b"\x1a", b"\x22", b"\x32", b"\x3a", b"\x42")
+_SUPPRESSION_RANKS = {"NON_MAX_SUPPRESSION_V4": (1, 0), "NON_MAX_SUPPRESSION_V5": (1, 1, 0)}
 _EXPORT = "export the network as .tflite or .onnx"
 _OTHERS: tuple[tuple[bytes | tuple[bytes, ...], str], ...] = (
     (
@@ -205,6 +206,7 @@ class _Importer:
             op, runs = read_op(operator, self.op_count, self.codes, graph.tensors, self.origin)
             graph.ops.append(op)
             _forget_scales(op)
+            _forget_batch(op)
             if runs:
                 self.calls[op] = runs
             self.op_count += 1
@@ -288,6 +290,14 @@ def _forget_scales(op: Op) -> None:
     if op.label == f"CUSTOM:{MICRO_DECODE}":
         for tensor in filter(None, op.inputs):
             tensor.quant = None
+
+
+def _forget_batch(op: Op) -> None:
+    """Exporters declare what suppression gives with axes of a batch, which the operator lacks."""
+    for tensor, rank in zip(op.outputs, _SUPPRESSION_RANKS.get(op.kind, ()), strict=False):
+        extra = len(tensor.shape) - rank
+        if extra > 0 and set(tensor.shape[:extra]) == {1}:
+            tensor.shape, tensor.default_shape = tensor.shape[extra:], None
 
 
 def _gives_start(op: Op) -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from circlet.errors import CircletError, FileError, FormatError, GraphError, LimitError
 from circlet.formats import dumps, load
-from circlet.ir import DType
+from circlet.ir import DType, Tensor
 from circlet.limits import Limits
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
@@ -190,3 +190,14 @@ def test_what_is_converted_once_may_be_the_start_of_a_variable() -> None:
 def test_a_file_that_is_wrong_always_comes_with_advice(error: type[CircletError]) -> None:
     assert "again" in error("it is wrong").fix
     assert error("it is wrong", fix="do this").fix == "do this"
+
+
+def test_axes_of_a_batch_that_suppression_lacks_are_forgotten() -> None:
+    b = builder()
+    boxes, scores = b.input("boxes", DType.FLOAT32, (9, 4)), b.input("scores", DType.FLOAT32, (9,))
+    numbers = (np.int32(5), np.float32(0.5), np.float32(0.1))
+    constants = [b.constant(f"number {place}", number) for place, number in enumerate(numbers)]
+    made = [Tensor("kept", DType.INT32, (1, 5)), Tensor("count", DType.INT32, (1,))]
+    b.op_many("NON_MAX_SUPPRESSION_V4", [boxes, scores, *constants], made)
+    read = load(dumps(b.output(*made).model(), "tflite")).main
+    assert [tensor.shape for tensor in read.outputs] == [(5,), ()]
