@@ -362,3 +362,13 @@ def test_forms_that_are_refused_say_why(attributes: dict[str, Any], reason: str)
     case = attention(**attributes)
     with pytest.raises(UnsupportedOpsError, match=reason):
         ours(model([case]), case.feeds(), ["reference"])
+
+
+def test_profiles_count_no_rows_of_caches_that_may_not_be_held() -> None:
+    case = replace(grouped(1, 256, 256, (3,)), constants=[6])
+    found = circlet.profile(model([case]), list(case.feeds().values()), runs=2, threads=1)
+    rows = [row for row in found.operators if row.kind.endswith(GQA)]
+    assert rows
+    cache = case.inputs[3]
+    assert cache is not None
+    assert sum(row.data_bytes for row in rows) < cache.nbytes // 4

@@ -21,7 +21,8 @@ _WINOGRAD_PLANES = 36
 _INTEGERS = re.compile("block_bits|q8|int")
 _NARROW = frozenset({DType.INT8, DType.UINT8, DType.INT4})
 _JUMP = "jump"
-_LOOKUPS = ("gather", "embedding_lookup")  # read what they give of a table, and no more
+_LOOKUPS = ("gather", "embedding_lookup")
+_CACHED = ("group_attention", "group_attention_append", "group_attention_packed")
 
 
 def works_of(
@@ -98,11 +99,18 @@ def _work(call: KernelCall, us: float, facts: _Facts) -> Work:
 
 def _constant_bytes(call: KernelCall, facts: _Facts) -> int:
     stored = sum(facts.packed[offset] for offset in dict.fromkeys(_constants(call)))
-    return min(stored, _given(call)) if call.kernel.function in _LOOKUPS else stored
+    return min(stored, _reach(call, stored))
 
 
-def _given(call: KernelCall) -> int:
-    return sum(t.size_bytes for t in call.writes)
+def _reach(call: KernelCall, size: int) -> int:
+    """Bytes that a call touches of an operand of some size.
+
+    A lookup reads what it gives of a table. Attention touches the new rows of a cache and of tables
+    of angles; how many rows are held besides is known in a run alone, so they are not counted.
+    """
+    if call.kernel.function in _LOOKUPS:
+        return min(size, sum(t.size_bytes for t in call.writes))
+    return min(size, call.op.outputs[0].size_bytes) if call.kernel.function in _CACHED else size
 
 
 def _made(call: KernelCall) -> float:
@@ -133,10 +141,8 @@ def _data_bytes(call: KernelCall, facts: _Facts) -> int:
         fields = _fields(call)
         images = call.tasks // (fields["height"] + 1)
         return images * (fields["image_bytes"] - fields["height"] * fields["inner_bytes"])
-    touched = {t: t.size_bytes // facts.touches[call.op, t] for t in _touched(call)}
-    if call.kernel.function in _LOOKUPS:
-        return sum(min(size, _given(call)) for size in touched.values())
-    return sum(touched.values())
+    touched = (t.size_bytes // facts.touches[call.op, t] for t in _touched(call))
+    return sum(_reach(call, size) for size in touched)
 
 
 def _touched(call: KernelCall) -> list[Tensor]:
