@@ -36,6 +36,14 @@ _ROWS = (
         "partly_quantized_mnist",
     ),
     _row(
+        "quantize_rows",
+        "quantize",
+        "the same, by scales of rows, or computed",
+        _E,
+        "quantize",
+        "",
+    ),
+    _row(
         "lut",
         "lut",
         "8-bit functions by tables",
