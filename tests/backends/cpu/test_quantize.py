@@ -64,9 +64,8 @@ def test_halves_go_to_even_as_in_the_onnx_record(scale: float, target: str) -> N
     cases.check(target)
 
 
-@each_width
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-def test_scales_of_rows_quantise_as_in_the_onnx_record(dtype: DType, target: str) -> None:
+def rows_of_scales(dtype: DType) -> Cases:
+    """Rows quantised by scales and zero points, constant or given, one for each row or for all."""
     cases = Cases()
     steps = np.array([0.05, 1 / 255, 1e-39, 3e38, -0.1, 0.03], np.float32)
     zeros = np.arange(3, 9, dtype=dtype.numpy)
@@ -81,7 +80,13 @@ def test_scales_of_rows_quantise_as_in_the_onnx_record(dtype: DType, target: str
                 inputs = [cases.given(values), scale, zero]
                 code = "onnx.QuantizeLinear"
                 cases.op("CUSTOM", inputs, OnnxAttrs(), dtype=dtype, custom_code=code)
-    cases.check(target, threads=2)
+    return cases
+
+
+@each_width
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_scales_of_rows_quantise_as_in_the_onnx_record(dtype: DType, target: str) -> None:
+    rows_of_scales(dtype).check(target, threads=2)
 
 
 @each_width
