@@ -17,7 +17,7 @@ from tests.backends.cpu.harness import run_native, runnable
 TO_PLANES, TO_PIXELS = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
-def _resized(shape: tuple[int, ...], size: tuple[int, int], *, is_turned: bool) -> Cases:
+def resized(shape: tuple[int, ...], size: tuple[int, int], *, is_turned: bool) -> Cases:
     """An image with channels last, or turned so that they are, resized and turned back."""
     cases = Cases()
     x = cases.data(DType.INT8, shape)
@@ -39,7 +39,7 @@ def _turned(cases: Cases, x: Tensor, order: tuple[int, ...]) -> Tensor:
 def test_planes_are_resized_to_the_same(target: str, is_turned: bool) -> None:
     if runnable(target) is None:
         pytest.skip(f"this CPU cannot run {target}")
-    cases = _resized((2, 3, 5, 37) if is_turned else (2, 5, 37, 3), (10, 74), is_turned=is_turned)
+    cases = resized((2, 3, 5, 37) if is_turned else (2, 5, 37, 3), (10, 74), is_turned=is_turned)
     graph = cases.graph()
     wanted = evaluate_graph(graph, cases.inputs)
     assert PassManager((PASSES.made(["resize-planes"], {})[0],), check=True).run(graph).applied
@@ -55,5 +55,5 @@ def test_planes_are_resized_to_the_same(target: str, is_turned: bool) -> None:
 
 
 def test_images_that_shrink_are_turned_behind() -> None:
-    graph = _resized((1, 8, 8, 3), (4, 4), is_turned=False).graph()
+    graph = resized((1, 8, 8, 3), (4, 4), is_turned=False).graph()
     assert not PASSES.made(["resize-planes"], {})[0].run(graph)
