@@ -28,6 +28,8 @@ from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.options import Options
 from tests.backends.cpu.cases import QUANT, Cases
+from tests.backends.cpu.passes.test_fuse_softmax import along
+from tests.backends.cpu.passes.test_resize_planes import resized
 from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
@@ -36,6 +38,7 @@ from tests.backends.cpu.test_fully_connected_block_bits import weights as block_
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
+from tests.backends.cpu.test_quantize import rows_of_scales
 from tests.sanitize.computed import NETWORKS as COMPUTED
 from tests.sanitize.computed import computed_network
 from tests.targets.networks import NETWORKS, model_path
@@ -123,6 +126,28 @@ def test_tables_and_stacks_of_bytes_are_exact_on_emulated_targets(
             pair = [cases.data(DType.INT8, shape) for shape in (first, second)]
             attrs = BatchMatMulAttrs(adj_x, adj_y)
             cases.op("BATCH_MATMUL", pair, attrs, quant=Quantization.per_tensor(0.7, 1))
+    graph = cases.graph()
+    got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
+    assert_same(got, evaluate_graph(graph, cases.inputs))
+
+
+PLANES_AND_ROWS: dict[str, Callable[[], Cases]] = {
+    "signed rows": lambda: rows_of_scales(DType.INT8),
+    "unsigned rows": lambda: rows_of_scales(DType.UINT8),
+    "softmax": lambda: along((2, 21, 9, 15), 1),
+    "doubled": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
+@pytest.mark.parametrize("name", PLANES_AND_ROWS)
+def test_planes_and_rows_are_right_on_emulated_targets(
+    name: str, machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    """Scales of rows, softmax down columns, and planes that are doubled."""
+    if machine.missing:
+        pytest.skip(machine.missing)
+    cases = PLANES_AND_ROWS[name]()
     graph = cases.graph()
     got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
     assert_same(got, evaluate_graph(graph, cases.inputs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -153,7 +154,8 @@ def test_a_fused_op_descends_from_all_its_parts() -> None:
     assert op.origin.name == "+".join(part.origin.name for part in graph.ops)
 
 
-EVERY_PAIR = np.broadcast_arrays(np.arange(256)[:, None], np.arange(256)[None, :])
+COLUMN_AND_ROW = np.arange(256)[:, None], np.arange(256)[None, :]
+EVERY_PAIR = np.broadcast_arrays(*COLUMN_AND_ROW)
 SUMS = {
     "plain": (DType.UINT8, "ADD", "NONE", (0.03, 0.03, 0.05), (128, 128, 128)),
     "clamped": (DType.INT8, "ADD", "RELU", (0.022, 0.051, 0.043), (3, -7, -20)),
@@ -162,14 +164,14 @@ SUMS = {
 }
 
 
-def _onnx_sum(cases: Cases, name: str) -> None:
+def _onnx_sum(cases: Cases, name: str, pairs: Sequence[np.ndarray] = EVERY_PAIR) -> None:
     """DequantizeLinear twice, a sum over all pairs of bytes, and QuantizeLinear."""
     dtype, kind, activation, steps, zeros = SUMS[name]
     factors = [cases.constant(np.float32(step)) for step in steps]
     places = [cases.constant(np.array([zero], dtype.numpy)) for zero in zeros]
     make, code = cases.builder.op, "onnx.DequantizeLinear"
     real = []
-    for number, pair in enumerate(EVERY_PAIR):
+    for number, pair in enumerate(pairs):
         stored = cases.given(pair.astype(np.uint8).view(dtype.numpy))
         given = [stored, factors[number], places[number]]
         real.append(make("CUSTOM", given, OnnxAttrs(), dtype=DType.FLOAT32, custom_code=code))
@@ -185,6 +187,19 @@ def test_sums_of_bytes_between_floats_equal_their_parts_for_every_pair(
     cases = Cases()
     _onnx_sum(cases, name)
     check_same(cases, target, ["FUSED_ELEMENTWISE"])
+
+
+@each_width
+@pytest.mark.parametrize("narrow", [0, 1])
+def test_broadcast_bytes_are_summed_with_what_makes_floats_of_them(
+    narrow: int, target: str
+) -> None:
+    cases = Cases()
+    pair = list(EVERY_PAIR)
+    pair[narrow] = COLUMN_AND_ROW[narrow]
+    _onnx_sum(cases, "clamped", pair)
+    _onnx_sum(cases, "ties", COLUMN_AND_ROW)
+    check_same(cases, target, ["FUSED_ELEMENTWISE"] * 2)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,31 @@ def test_halves_go_to_even_as_in_the_onnx_record(scale: float, target: str) -> N
     cases.check(target)
 
 
+def rows_of_scales(dtype: DType) -> Cases:
+    """Rows quantised by scales and zero points, constant or given, one for each row or for all."""
+    cases = Cases()
+    steps = np.array([0.05, 1 / 255, 1e-39, 3e38, -0.1, 0.03], np.float32)
+    zeros = np.arange(3, 9, dtype=dtype.numpy)
+    halves = (np.arange(-150, 150) + 0.5).astype(np.float32)
+    with np.errstate(over="ignore"):
+        near = [halves * steps[:, None], np.nextafter(halves, np.float32(0)) * steps[:, None]]
+    for given in (cases.given, cases.constant):
+        wide = [given(values.reshape(6, 1)) for values in (steps, zeros)]
+        single = [given(values[:1]) for values in (steps, zeros)]
+        for scale, zero in (wide, single, [single[0], wide[1]], [wide[0], single[1]]):
+            for values in (*near, np.tile(EDGES[~np.isnan(EDGES)], (6, 9))):
+                inputs = [cases.given(values), scale, zero]
+                code = "onnx.QuantizeLinear"
+                cases.op("CUSTOM", inputs, OnnxAttrs(), dtype=dtype, custom_code=code)
+    return cases
+
+
+@each_width
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+def test_scales_of_rows_quantise_as_in_the_onnx_record(dtype: DType, target: str) -> None:
+    rows_of_scales(dtype).check(target, threads=2)
+
+
 @each_width
 def test_requantising_equals_the_record(target: str) -> None:
     cases = Cases()

@@ -29,3 +29,18 @@ def test_resizing_equals_the_record(kind: str, dtype: DType, target: str) -> Non
                 wanted = cases.constant(np.array(size, np.int32))
                 cases.op(kind, [data, wanted], ResizeAttrs(coordinates), quant=QUANT)
     cases.check(target, threads=2)
+
+
+@each_width_of(
+    "dtype",
+    (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16),
+    [DType.FLOAT32, DType.INT8, DType.INT16],
+)
+def test_single_channels_are_doubled_as_the_record_does(dtype: DType, target: str) -> None:
+    cases = Cases()
+    for width in (7, 8, 37, 70):
+        data = cases.data(dtype, (2, 3, width, 1))
+        for size in ((6, 2 * width), (3, 2 * width - 1), (5, 3 * width)):
+            wanted = cases.constant(np.array(size, np.int32))
+            cases.op("RESIZE_NEAREST_NEIGHBOR", [data, wanted], ResizeAttrs(), quant=QUANT)
+    cases.check(target, threads=2)

@@ -98,6 +98,15 @@ CIRCLET_INLINE int64_t bounded_where_run(const char *from, int64_t count, int64_
     return found;
 }
 
+/* The same, without a loop for each place of one axis or two. */
+CIRCLET_INLINE int64_t bounded_where_places(const char *from, int64_t count, int64_t *to,
+                                            const int64_t *outer, int64_t axes, int size,
+                                            int is_float) {
+    if (axes == 1) return bounded_where_run(from, count, to, outer, 1, size, is_float);
+    if (axes == 2) return bounded_where_run(from, count, to, outer, 2, size, is_float);
+    return bounded_where_run(from, count, to, outer, axes, size, is_float);
+}
+
 /* Operands: elements, count of their leading axis or null, places, number of places. */
 CIRCLET_INLINE void bounded_where(const struct bounded_where_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end, int size,
@@ -114,7 +123,7 @@ CIRCLET_INLINE void bounded_where(const struct bounded_where_params *p, void *co
         }
         const char *from = (const char *)x[0] + row * p->inner * size;
         int64_t *to = (int64_t *)x[2] + found * p->axes;
-        found += bounded_where_run(from, inner, to, outer, p->axes, size, is_float);
+        found += bounded_where_places(from, inner, to, outer, p->axes, size, is_float);
     }
     *(int64_t *)x[3] = found;
 }

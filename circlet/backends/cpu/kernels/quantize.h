@@ -17,10 +17,20 @@ struct quantize_params {
     int64_t result[7];     /* strides, elements */
     int64_t flip; /* 128 where the result's type has no sign, else 0 */
     float scale;
-    float low;    /* of the result's type, less the zero point */
-    float high;   /* of the result's type, less the zero point */
     int32_t zero; /* zero point */
 };
+
+/* How the numbers of a run are stored. */
+typedef struct quantize_affine {
+    float scale;
+    float low, high; /* of the result's type, less the zero point */
+    int32_t zero, flip;
+} quantize_affine;
+
+CIRCLET_INLINE quantize_affine quantize_affine_of(float scale, int32_t zero, int64_t flip) {
+    int32_t low = (int32_t)flip - 128 - zero;
+    return (quantize_affine){scale, (float)low, (float)(low + 255), zero, (int32_t)flip};
+}
 
 /* The upper halves of lanes as int8, out of range to the nearest end. */
 CIRCLET_INLINE vi8 quantize_saturate(const vi *x) {
@@ -45,7 +55,7 @@ CIRCLET_INLINE vu16 v_min_u16(vu16 a, vu16 b) {
 }
 
 /* EVEN: whether halves go to even. NaN is 0. */
-CIRCLET_INLINE vi quantize_exact(const struct quantize_params *p, vf x, const int EVEN) {
+CIRCLET_INLINE vi quantize_exact(const quantize_affine *p, vf x, const int EVEN) {
     if (EVEN) {
         vf y = v_round_even(x / v_splat(p->scale));
         y = v_select((vi)(y == y), y, v_zero());
@@ -61,7 +71,7 @@ typedef struct quantize_line {
     int is_fit; /* whether the inverse is a normal number */
 } quantize_line;
 
-CIRCLET_INLINE quantize_line quantize_line_of(const struct quantize_params *p) {
+CIRCLET_INLINE quantize_line quantize_line_of(const quantize_affine *p) {
     const float one = QUANTIZE_ONE, half = QUANTIZE_ONE / 2, middle = 4;
     float inverse = 1.0f / p->scale;
     return (quantize_line){v_splat(inverse * one),
@@ -82,7 +92,7 @@ CIRCLET_INLINE vi quantize_digits(vf x, const quantize_line *line) {
 /* Rounded down after a half is added. Products with the inverse are less than four units of the
  * fixed point off, where results are in range: only numbers near to halves may round apart from the
  * quotient. */
-CIRCLET_INLINE void quantize_step(const struct quantize_params *p, const quantize_line *line,
+CIRCLET_INLINE void quantize_step(const quantize_affine *p, const quantize_line *line,
                                   const float *from, uint8_t *to, const int EVEN) {
     vi y[4];
     CIRCLET_UNROLL for (int u = 0; u < 4; u++)
@@ -96,7 +106,7 @@ CIRCLET_INLINE void quantize_step(const struct quantize_params *p, const quantiz
         v_narrow_u8(to + u * CIRCLET_LANES, quantize_exact(p, v_load(from + u * CIRCLET_LANES), EVEN));
 }
 
-CIRCLET_INLINE void quantize_run(const struct quantize_params *p, const float *from, uint8_t *to,
+CIRCLET_INLINE void quantize_run(const quantize_affine *p, const float *from, uint8_t *to,
                                  int64_t count, const int EVEN) {
     quantize_line line = quantize_line_of(p);
     int64_t i = 0;
@@ -112,15 +122,45 @@ CIRCLET_INLINE void quantize_run(const struct quantize_params *p, const float *f
 /* Operands: source, result. */
 CIRCLET_INLINE void quantize(const struct quantize_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end, const int EVEN) {
+    quantize_affine affine = quantize_affine_of(p->scale, p->zero, p->flip);
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
         rows_span span = rows_span_of(&p->rows, task);
         for (int64_t row = span.first; row < span.last; row++)
             quantize_run(
-                p,
+                &affine,
                 (const float *)x[0] + rows_offset(row, p->rows.sizes, p->source) + span.begin,
                 (uint8_t *)x[1] + rows_offset(row, p->rows.sizes, p->result) + span.begin,
                 span.end - span.begin, EVEN);
+    }
+}
+
+struct quantize_rows_params {
+    struct row_loops rows; /* each of one scale */
+    int64_t source[7];     /* strides, elements */
+    int64_t scale[7];      /* strides, elements */
+    int64_t zero[7];       /* strides, elements */
+    int64_t result[7];     /* strides, elements */
+    int64_t flip;          /* 128 where the result's type has no sign, else 0 */
+};
+
+/* Operands: source, scales, zero points, result. */
+CIRCLET_INLINE void quantize_rows(const struct quantize_rows_params *p, void *const *x,
+                                  void *scratch, int64_t begin, int64_t end, const int EVEN) {
+    const int64_t *sizes = p->rows.sizes;
+    (void)scratch;
+    for (int64_t task = begin; task < end; task++) {
+        rows_span span = rows_span_of(&p->rows, task);
+        for (int64_t row = span.first; row < span.last; row++) {
+            float scale = ((const float *)x[1])[rows_offset(row, sizes, p->scale)];
+            int8_t zero = ((const int8_t *)x[2])[rows_offset(row, sizes, p->zero)];
+            quantize_affine affine =
+                quantize_affine_of(scale, p->flip ? (uint8_t)zero : zero, p->flip);
+            quantize_run(&affine,
+                         (const float *)x[0] + rows_offset(row, sizes, p->source) + span.begin,
+                         (uint8_t *)x[3] + rows_offset(row, sizes, p->result) + span.begin,
+                         span.end - span.begin, EVEN);
+        }
     }
 }
 

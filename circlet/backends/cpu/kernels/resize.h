@@ -166,22 +166,83 @@ struct resize_nearest_params {
     int64_t pixel_bytes;    /* bytes of the channels of a pixel */
     int64_t out_height;     /* of the result */
     int64_t out_width;      /* of the result */
+    int64_t doubles;        /* whether each column is there twice */
     struct image_strides in; /* in bytes */
     struct image_strides out;
 };
+
+typedef CIRCLET_UNALIGNED(uint64_t, CIRCLET_VBYTES) resize_v64;
+typedef CIRCLET_UNALIGNED(uint32_t, CIRCLET_VBYTES) resize_v32;
+typedef CIRCLET_UNALIGNED(uint16_t, CIRCLET_VBYTES) resize_v16;
+typedef CIRCLET_UNALIGNED(uint32_t, CIRCLET_VBYTES / 2) resize_half32;
+typedef CIRCLET_UNALIGNED(uint16_t, CIRCLET_VBYTES / 2) resize_half16;
+typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 2) resize_half8;
+
+/* Each element twice, in one row or two, by halves of vectors, of which the last overlaps the one
+ * before it. */
+#define RESIZE_DOUBLED(half, wide, size)                                              \
+    for (int64_t i = 0; i < count; i += step) {                                       \
+        i = s_min_i64(i, count - step);                                               \
+        wide x = __builtin_convertvector(*(const half *)(from + i * (size)), wide);   \
+        *(wide *)(to + 2 * i * (size)) = x | x << 8 * (size);                         \
+        *(wide *)(twin + 2 * i * (size)) = x | x << 8 * (size);                       \
+    }
+
+/* Whether a row was long enough for that. */
+CIRCLET_INLINE int resize_doubled(char *to, char *twin, const char *from, int64_t count,
+                                  const int size) {
+    const int64_t step = CIRCLET_VBYTES / 2 / size;
+    if (count < step) return 0;
+    if (size == 4) RESIZE_DOUBLED(resize_half32, resize_v64, 4);
+    if (size == 2) RESIZE_DOUBLED(resize_half16, resize_v32, 2);
+    if (size == 1) RESIZE_DOUBLED(resize_half8, resize_v16, 1);
+    return 1;
+}
+
+/* Rows of single elements, which lie side by side in both images. */
+CIRCLET_INLINE void resize_elements(const struct resize_nearest_params *p, char *to, char *twin,
+                                    const char *from, const int32_t *columns, const int size) {
+    int64_t pairs = p->doubles ? p->out_width / 2 : 0;
+    int64_t column = resize_doubled(to, twin, from, pairs, size) ? 2 * pairs : 0;
+    CIRCLET_NO_UNROLL for (; column < p->out_width; column++) {
+        copy_element(to + column * size, from + columns[column] * size, size);
+        copy_element(twin + column * size, from + columns[column] * size, size);
+    }
+}
+
+/* A row of the result, and its twin where the next one is the same; else both are one. */
+CIRCLET_INLINE void resize_nearest_row(const struct resize_nearest_params *p, char *to, char *twin,
+                                       const char *from, const int32_t *columns) {
+    int even = p->in.pixel == p->pixel_bytes && p->out.pixel == p->pixel_bytes;
+    if (even && p->pixel_bytes == 4) {
+        resize_elements(p, to, twin, from, columns, 4);
+    } else if (even && p->pixel_bytes == 2) {
+        resize_elements(p, to, twin, from, columns, 2);
+    } else if (even && p->pixel_bytes == 1) {
+        resize_elements(p, to, twin, from, columns, 1);
+    } else {
+        for (char *row = to;; row = twin) {
+            for (int64_t column = 0; column < p->out_width; column++)
+                copy_run(row + column * p->out.pixel, from + columns[column] * p->in.pixel,
+                         p->pixel_bytes);
+            if (row == twin) break;
+        }
+    }
+}
 
 /* Operands: source, result, source row of each row, source column of each column. */
 CIRCLET_INLINE void resize_nearest(const struct resize_nearest_params *p, void *const *x,
                                    void *scratch, int64_t begin, int64_t end) {
     (void)scratch;
-    const int32_t *rows = x[2], *columns = x[3];
-    for (int64_t task = begin; task < end; task++) {
-        int64_t image = task / p->out_height, y = task % p->out_height;
+    const int32_t *rows = x[2];
+    int64_t image = begin / p->out_height, y = begin % p->out_height;
+    for (int64_t task = begin; task < end;) {
         const char *from = (const char *)x[0] + strides_at(&p->in, image, rows[y], 0);
         char *to = (char *)x[1] + strides_at(&p->out, image, y, 0);
-        for (int64_t column = 0; column < p->out_width; column++)
-            copy_run(to + column * p->out.pixel, from + columns[column] * p->in.pixel,
-                     p->pixel_bytes);
+        int both = task + 1 < end && y + 1 < p->out_height && rows[y + 1] == rows[y];
+        resize_nearest_row(p, to, both ? to + p->out.row : to, from, x[3]);
+        task += 1 + both, y += 1 + both;
+        if (y == p->out_height) image++, y = 0;
     }
 }
 

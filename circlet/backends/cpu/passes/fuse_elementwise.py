@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from circlet.backends.cpu.passes.fusion import KernelLimits, fused_op, is_elementwise
 from circlet.ir import Graph, Op
 from circlet.ops.fused import FUSED_ELEMENTWISE, FusedAttrs
+from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
 from circlet.passes import Rewriter
 
 
@@ -15,8 +16,9 @@ class FuseElementwise:
     """Compute chains of element-wise ops element by element, without memory in between.
 
     Before: `TANH(ADD(a, b)) -> y`, two ops. After: one `FUSED_ELEMENTWISE` op that holds both.
-    Every op of a chain has the same output sizes; operands may be broadcast. Each op is rounded
-    as before, so results stay equal bit for bit. What others read in between is written as well.
+    Every op of a chain has the same output sizes; operands may be broadcast, and so may a stored
+    operand of a sum that is stored again, as sums of bytes have a kernel. Each op is rounded as
+    before, so results stay equal bit for bit. What others read in between is written as well.
     """
 
     name = "fuse-elementwise"
@@ -64,14 +66,30 @@ class _Groups:
         return [g.parts for g in dict.fromkeys(self._group_of.values()) if len(g.parts) > 1]
 
     def _groups_before(self, op: Op) -> list[_Group]:
-        """The groups that an op reads from and whose sizes it has, the latest first."""
-        shape = op.outputs[0].static_shape
+        """The groups that an op reads from and whose sizes it may have, the latest first."""
+        shape, is_stored = op.outputs[0].static_shape, self._is_stored_sum(op)
         groups = {
             self._group_of[producer]: self._rewriter.position(producer)
             for producer in map(self._rewriter.producer, op.inputs)
-            if producer in self._group_of and producer.outputs[0].static_shape == shape
+            if producer in self._group_of
+            if is_stored or producer.outputs[0].static_shape == shape
         }
         return sorted(groups, key=groups.__getitem__, reverse=True)
+
+    def _is_stored_sum(self, op: Op) -> bool:
+        """Whether an op sums two stored operands for one that stores the sum, all read once."""
+        ahead = [self._rewriter.producer(tensor) for tensor in op.inputs]
+        behind = self._rewriter.readers(op.outputs[0])
+        if op.kind not in ("ADD", "SUB") or [reader.label for reader in behind] != [QUANTIZE]:
+            return False
+        return all(
+            made is not None
+            and made.label == DEQUANTIZE
+            and made in self._group_of
+            and self._group_of[made].parts == (made,)
+            and self._rewriter.is_private(made.outputs[0])
+            for made in ahead
+        )
 
     def _fits(self, parts: list[Op]) -> bool:
         """Whether the ops may run together at the place of the last one."""

@@ -36,6 +36,14 @@ _ROWS = (
         "partly_quantized_mnist",
     ),
     _row(
+        "quantize_rows",
+        "quantize",
+        "the same, by scales of rows, or computed",
+        _E,
+        "quantize",
+        "",
+    ),
+    _row(
         "lut",
         "lut",
         "8-bit functions by tables",
@@ -70,6 +78,7 @@ _ROWS = (
         "deeplabv3_mnv2_dm05_pascal_quant",
     ),
     _row("softmax_f32", "softmax_f32", "float softmax", _L, "softmax", "kws_dscnn_hybrid"),
+    _row("softmax_columns", "softmax_columns", "the same down columns", _O, "softmax", ""),
     _row("softmax_q8", "softmax", "integer softmax", _E, "softmax", "kws_dscnn_int8"),
     _row("softmax_q16", "softmax16", "int16 softmax", _E, "softmax", ""),
     _row("log_softmax_f32", "softmax_f32", "float", _L, "softmax", f"{_ONE}LogSoftmax_000"),

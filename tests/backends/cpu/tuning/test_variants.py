@@ -45,6 +45,7 @@ from tests.backends.cpu.bound_nets import (
     sorted_distinct,
 )
 from tests.backends.cpu.cases import QUANT, Cases
+from tests.backends.cpu.passes.test_fuse_softmax import along, fused
 from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_box_heads import detector
 from tests.backends.cpu.test_col2im import images
@@ -52,6 +53,7 @@ from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_sums
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.backends.cpu.test_once import layers
+from tests.backends.cpu.test_quantize import rows_of_scales
 from tests.backends.cpu.test_regions import all_regions
 from tests.backends.cpu.test_scatter import elements, vectors
 from tests.branches import choice
@@ -262,6 +264,8 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "group_attention_packed": of_decoders,
     "reduce_wide": wide_sums,
     "stored_rows": integer_sums,
+    "quantize_rows": lambda name: rows_of_scales(DType.INT8).graph(),
+    "softmax_columns": lambda name: fused(along((2, 3, 16), 1)),
     "bucketize": buckets,
     "cast": halves,
     "bbox_transform": regions,

@@ -65,12 +65,14 @@ def _lower_nearest(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     data, made, size = layout_of(context, source), context.layout(result), element_bytes(source)
     pairs = ((data.height, made.height), (data.width, made.width))
-    tables = [context.constant(nearest_samples(op, *pair).astype(np.int32)) for pair in pairs]
+    rows, columns = (nearest_samples(op, *pair).astype(np.int32) for pair in pairs)
+    tables = (context.constant(rows), context.constant(columns))
     operands = (source_ref(context, source), TensorRef(result), *tables)
     params = {
         "pixel_bytes": made.channels * size,
         "out_height": made.height,
         "out_width": made.width,
+        "doubles": int(np.array_equal(columns, np.arange(made.width) // 2)),
         **image_strides("in", data, size),
         **image_strides("out", made, size),
     }
