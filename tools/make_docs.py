@@ -84,7 +84,8 @@ arguments of kernels:
 |---|---|---|
 | AVX-512 VNNI, AVX-VNNI, Arm's dot products | dot products of four bytes \
 | the same, four taps of a channel |
-| Arm's i8mm (`CONV_Q8_MATRIX`) | products of matrices of 2 x 8 by 8 x 2 bytes | as above |
+| Arm's i8mm (`CONV_Q8_MATRIX`) | products of matrices of 2 x 8 by 8 x 2 bytes; \
+rows of one pixel by dot products | as above |
 | AVX2 and AVX-512 without VNNI | by layer: bytes, four products added in 16 bits where \
 weights allow it and the excess apart (`CONV_Q8_PAIRS`), or int16, widened once for each tile \
 (`CONV_Q8_WIDE`), where it is above 0.3 of the steps; windows of short rows are gathered to one \

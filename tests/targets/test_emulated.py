@@ -25,19 +25,23 @@ from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.quotient import DivAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.options import Options
 from tests.backends.cpu.cases import QUANT, Cases
 from tests.backends.cpu.passes.test_fuse_softmax import along
 from tests.backends.cpu.passes.test_resize_planes import resized
-from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even
+from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even, rows_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
+from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
+from tests.backends.cpu.test_q8_arm import near_half
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
+from tests.backends.cpu.test_q8_fully_connected import CASES as ROWS
 from tests.backends.cpu.test_quantize import rows_of_scales
 from tests.sanitize.computed import NETWORKS as COMPUTED
 from tests.sanitize.computed import computed_network
@@ -91,6 +95,23 @@ def test_byte_products_are_exact_on_emulated_targets(
         graph = rounding_to_even(graph)
     got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
     assert_same(got, evaluate_graph(graph, inputs))
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
+def test_rows_of_bytes_are_exact_on_emulated_targets(
+    machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    """Single rows and several; products next to a half, which few factors have."""
+    if machine.missing:
+        pytest.skip(machine.missing)
+    graph, inputs = rows_graph(ROWS, np.random.default_rng(8))
+    got = _answers(graph, inputs, machine, hosts, tmp_path / "rows")
+    assert_same(got, evaluate_graph(graph, inputs))
+    every = np.arange(-128, 128, dtype=np.int8).reshape(-1, 1)
+    for step in (48.0, 49.0):
+        graph = near_half(step)
+        got = _answers(graph, [every], machine, hosts, tmp_path / f"by{step}")
+        assert_same(got, evaluate_graph(graph, [every]))
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
@@ -151,6 +172,26 @@ def test_planes_and_rows_are_right_on_emulated_targets(
     graph = cases.graph()
     got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
     assert_same(got, evaluate_graph(graph, cases.inputs))
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
+def test_rows_are_normalised_on_emulated_targets(
+    machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    """Rows of whole steps and of what is left of them; one kernel stores powers, and reads them."""
+    if machine.missing:
+        pytest.skip(machine.missing)
+    cases = Cases()
+    for count in (16, 70, 101):
+        x = cases.data(DType.FLOAT32, (3, count))
+        cases.builder.output(layer_norm(cases, x))
+        power = cases.op("EXP", [cases.data(DType.FLOAT32, (3, count))])
+        total = cases.op("SUM", [power, cases.constant(np.array([1], np.int32))], KEEP)
+        cases.op("DIV", [power, total], DivAttrs())
+    graph = cases.graph()
+    got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
+    for own, wanted in zip(got, evaluate_graph(graph, cases.inputs), strict=True):
+        assert np.abs(own - wanted).max() <= 2e-6 * max(1, np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("machine", ARM, ids=lambda machine: machine.target)

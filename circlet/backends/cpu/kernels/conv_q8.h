@@ -149,10 +149,8 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
             const uint8_t *run = in + y * p->run_down + x * p->run_across;
             int64_t k = 0;
 #if CONV_Q8_HAS_LANES
-            for (; !(flip & CONV_Q8_UNSIGNED) && k + CONV_Q8_LANE_BYTES <= whole;
-                 k += CONV_Q8_LANE_BYTES, w += 4 * step)
-                conv_q8_lanes(acc, run + k, in_pixel, w, pixels, vectors,
-                              CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS);
+            for (; k + CONV_Q8_LANE_BYTES <= whole; k += CONV_Q8_LANE_BYTES, w += 4 * step)
+                conv_q8_lanes(acc, run + k, in_pixel, w, pixels, vectors, flip);
 #endif
             for (; k < whole; k += 4, w += step)
                 conv_q8_step(acc, run + k, in_pixel, w, pixels, vectors, flip, 0);

@@ -24,30 +24,44 @@
 
 #define CONV_Q8_DOT_LANE(op, lane) \
     __asm__(op " %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(acc) : "w"(weights), "w"(data))
+#define CONV_Q8_DOT(op)                          \
+    if (lane == 0) CONV_Q8_DOT_LANE(op, 0);      \
+    else if (lane == 1) CONV_Q8_DOT_LANE(op, 1); \
+    else if (lane == 2) CONV_Q8_DOT_LANE(op, 2); \
+    else CONV_Q8_DOT_LANE(op, 3)
 
 /* acc + a register of weights times the four bytes of a lane. */
 CIRCLET_INLINE vi conv_q8_dot_lane(vi acc, vu8 data, vi8 weights, const int lane) {
-    if (lane == 0) CONV_Q8_DOT_LANE("sdot", 0);
-    else if (lane == 1) CONV_Q8_DOT_LANE("sdot", 1);
-    else if (lane == 2) CONV_Q8_DOT_LANE("sdot", 2);
-    else CONV_Q8_DOT_LANE("sdot", 3);
+    CONV_Q8_DOT("sdot");
     return acc;
 }
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+/* The same of activations that are unsigned. */
+CIRCLET_INLINE vi conv_q8_unsigned_lane(vi acc, vu8 data, vi8 weights, const int lane) {
+    CONV_Q8_DOT("sudot");
+    return acc;
+}
+#else
+#define conv_q8_unsigned_lane conv_q8_dot_lane
+#endif
 
 /* Sixteen bytes of each pixel; `acc` is [pixels][vectors]. */
 CIRCLET_INLINE void conv_q8_lanes(vi *acc, const uint8_t *at, int64_t in_pixel, const int8_t *w,
                                   const int pixels, const int vectors, const int flip) {
+    const int changes = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS;
     vu8 data[16];
     CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
         data[m] = v_load_u8(at + m * in_pixel);
-        if (flip) data[m] ^= 0x80;
+        if (changes) data[m] ^= 0x80;
     }
     CIRCLET_UNROLL for (int lane = 0; lane < 4; lane++)
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
             vi8 weights = v_load_i8(w + (lane * vectors + n) * CIRCLET_VBYTES);
             CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
                 acc[m * vectors + n] =
-                    conv_q8_dot_lane(acc[m * vectors + n], data[m], weights, lane);
+                    flip & CONV_Q8_UNSIGNED
+                        ? conv_q8_unsigned_lane(acc[m * vectors + n], data[m], weights, lane)
+                        : conv_q8_dot_lane(acc[m * vectors + n], data[m], weights, lane);
         }
 }
 #else

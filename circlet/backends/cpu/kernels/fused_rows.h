@@ -4,8 +4,6 @@
 
 #include "elementwise.h"
 
-#define FUSED_ROWS_VALUES 40 /* of a whole row */
-
 struct fused_rows_params {
     int64_t rows;
     int64_t rows_per_task;
@@ -36,7 +34,7 @@ CIRCLET_INLINE void fused_rows(const struct fused_rows_params *p, void *const *x
                                fused_rows_first first, fused_rows_others others) {
     elementwise_values v = elementwise_copied(p->ints, p->floats);
     char *at[ELEMENTWISE_OPERANDS], *next[ELEMENTWISE_OPERANDS];
-    vf row[FUSED_ROWS_VALUES], ahead[FUSED_ROWS_VALUES];
+    vf row[ROW_PASS_VALUES], ahead[ROW_PASS_VALUES];
     int64_t i = begin * p->rows_per_task, last = s_min_i64(end * p->rows_per_task, p->rows);
     fused_rows_place(p, x, i, at, operands);
     first(&v, at, scratch, row, p->inner);

@@ -55,7 +55,7 @@ CIRCLET_INLINE void instance_sums(const float *x, int64_t pixels, int64_t step, 
             CIRCLET_UNROLL for (int v = 0; v < vectors; v++) {
                 vf *sum = &chain[c * vectors + v];
                 vf above = v_load_n(from + v * CIRCLET_LANES, n) - centre[v];
-                *sum = squares ? v_fma(above, above, *sum) : *sum + above;
+                *sum = squares ? v_fma(above, above, *sum) : (vf)(*sum + above);
             }
         }
     CIRCLET_UNROLL for (int v = 0; v < vectors; v++) {

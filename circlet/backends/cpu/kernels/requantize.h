@@ -39,13 +39,16 @@
 #define Q8_EVEN 8
 /* The same where products are far from the ends of 32 bits. */
 #define Q8_EVEN_SMALL 9
+/* As Q8_DOUBLE where no product is the largest below a half, which adding a half makes 1: 64-bit Arm
+ * rounds halves away from zero itself. */
+#define Q8_DOUBLE_NEAREST 10
 /* Maps in floats, but for vectors with a channel that has none: those have the parameters of
  * another form, which Q8_LEAST_AFFINE tells apart by their last lanes. */
-#define Q8_AFFINE_FIXED_RELU 10
-#define Q8_PIECEWISE_FIXED 11
-#define Q8_AFFINE_GENERAL 12
-#define Q8_PIECEWISE_GENERAL 13
-#define Q8_AFFINE_EVEN_SMALL 14
+#define Q8_AFFINE_FIXED_RELU 12
+#define Q8_PIECEWISE_FIXED 13
+#define Q8_AFFINE_GENERAL 14
+#define Q8_PIECEWISE_GENERAL 15
+#define Q8_AFFINE_EVEN_SMALL 16
 #define Q8_LEAST_AFFINE 32
 /* Results are the sums themselves, int32, over an image with a zero point as with Q8_HYBRID. */
 #define Q8_SUMS (-1)
@@ -140,6 +143,17 @@ CIRCLET_INLINE vi q8_scale_double(vi x, const int32_t *qparam, struct q8_bounds 
     return v_f64_to_i32(low, high) + bounds.zero;
 }
 
+#if defined(__aarch64__)
+CIRCLET_INLINE vi q8_scale_nearest(vi x, const int32_t *qparam, struct q8_bounds bounds) {
+    const double *factor = (const double *)(qparam + CIRCLET_LANES);
+    vd low = v_half_to_f64(x, 0) * v_load_f64(factor);
+    vd high = v_half_to_f64(x, 1) * v_load_f64(factor + CIRCLET_LANES / 2);
+    return v_saturating_add_i32(v_nearest_f64(low, high), v_splat_i32(bounds.zero));
+}
+#else
+#define q8_scale_nearest q8_scale_double
+#endif
+
 CIRCLET_INLINE vi q8_scale_even(vi x, const int32_t *qparam, struct q8_bounds bounds) {
     vf y = v_to_f32(x) * v_load((const float *)(qparam + CIRCLET_LANES));
     y = v_clamp(y, v_splat((float)bounds.low), v_splat((float)bounds.high));
@@ -165,14 +179,15 @@ CIRCLET_INLINE vi q8_scale_affine(vi x, const int32_t *qparam, const int sides) 
 
 /* Sums as outputs that only lack saturation to int8 and the activation's bounds. */
 CIRCLET_INLINE vi q8_scale(vi x, const int32_t *qparam, struct q8_bounds bounds, int form) {
-    return form == Q8_FIXED        ? q8_scale_fixed(x, qparam)
-           : form == Q8_FIXED_RELU ? q8_scale_fixed_relu(x, qparam)
-           : form == Q8_DOUBLE     ? q8_scale_double(x, qparam, bounds)
-           : form == Q8_EVEN       ? q8_scale_even(x, qparam, bounds)
-           : form == Q8_EVEN_SMALL ? q8_scale_even_small(x, qparam, bounds)
-           : form == Q8_AFFINE     ? q8_scale_affine(x, qparam, 1)
-           : form == Q8_PIECEWISE  ? q8_scale_affine(x, qparam, 2)
-                                   : q8_scale_general(x, qparam, bounds);
+    return form == Q8_FIXED            ? q8_scale_fixed(x, qparam)
+           : form == Q8_FIXED_RELU     ? q8_scale_fixed_relu(x, qparam)
+           : form == Q8_DOUBLE         ? q8_scale_double(x, qparam, bounds)
+           : form == Q8_DOUBLE_NEAREST ? q8_scale_nearest(x, qparam, bounds)
+           : form == Q8_EVEN           ? q8_scale_even(x, qparam, bounds)
+           : form == Q8_EVEN_SMALL     ? q8_scale_even_small(x, qparam, bounds)
+           : form == Q8_AFFINE         ? q8_scale_affine(x, qparam, 1)
+           : form == Q8_PIECEWISE      ? q8_scale_affine(x, qparam, 2)
+                                       : q8_scale_general(x, qparam, bounds);
 }
 
 CIRCLET_INLINE vu8 q8_bound(vi8 bytes, struct q8_bounds bounds) {

@@ -6,11 +6,13 @@
 #define CIRCLET_ROW_PASSES_H
 
 #include "reduce.h"
+#include "wide.h"
 
 #define ELEMENTWISE_INTS 32
 #define ELEMENTWISE_FLOATS 16
 #define ROW_PASS_SUMS 4 /* reductions of one pass */
 #define ROW_PASS_FLIGHT 4 /* vectors whose latencies overlap */
+#define ROW_PASS_VALUES 40 /* of a whole row; of a vector that are stored */
 #define ROW_PASS_KEPT(count) (((count) + CIRCLET_LANES) * 4) /* bytes of a row in scratch */
 
 /* A copy of the parameters that stores through operands cannot change. */
@@ -26,9 +28,18 @@ CIRCLET_INLINE elementwise_values elementwise_copied(const int32_t *ints, const 
     return v;
 }
 
-/* Computes n <= CIRCLET_LANES elements from element i on; `sum` are this vector's reductions. */
+/* What a vector's elements are stored from. */
+typedef union row_pass_value {
+    vf f32;
+    vi i32;
+    wl i64;
+} row_pass_value;
+
+/* Computes n <= CIRCLET_LANES elements from element i on; `sum` are this vector's reductions,
+ * `out` what it stores. */
 typedef void (*row_pass)(const elementwise_values *v, char *const *at, const vf *row, vf *sum,
-                         int64_t i, int64_t n);
+                         row_pass_value *out, int64_t i, int64_t n);
+typedef void (*row_pass_store)(char *const *at, const row_pass_value *out, int64_t i, int64_t n);
 
 /* Lanes behind the n-th as the start of a reduction. */
 CIRCLET_INLINE vf row_pass_kept(vf x, int64_t n, int kind) {
@@ -47,19 +58,39 @@ CIRCLET_INLINE void row_pass_begin(row_pass_sums *s, const int *kinds, const int
             s->part[u * ROW_PASS_SUMS + k] = reduce_start_f32(kinds[k]);
 }
 
-/* One step of a pass that gathers: vectors whose chains of operations overlap. */
+CIRCLET_INLINE void row_pass_one(const elementwise_values *v, char *const *at, const vf *row,
+                                 vf *sum, int64_t i, int64_t n, row_pass pass,
+                                 row_pass_store store) {
+    row_pass_value out[ROW_PASS_VALUES];
+    pass(v, at, row, sum, out, i, n);
+    store(at, out, i, n);
+}
+
+/* One step of a pass: vectors whose chains of operations overlap. On Arm all are computed before one
+ * is stored: loads that no store may change, and stores, are instructions of two registers. */
 CIRCLET_INLINE void row_pass_step(const elementwise_values *v, char *const *at, const vf *row,
-                                  row_pass_sums *s, int64_t i, row_pass pass) {
+                                  row_pass_sums *s, int64_t i, row_pass pass,
+                                  row_pass_store store) {
+#if defined(__aarch64__)
+    row_pass_value out[ROW_PASS_FLIGHT][ROW_PASS_VALUES];
     CIRCLET_UNROLL for (int u = 0; u < ROW_PASS_FLIGHT; u++)
-        pass(v, at, row, s->part + u * ROW_PASS_SUMS, i + u * CIRCLET_LANES, CIRCLET_LANES);
+        pass(v, at, row, s->part + u * ROW_PASS_SUMS, out[u], i + u * CIRCLET_LANES, CIRCLET_LANES);
+    CIRCLET_UNROLL for (int u = 0; u < ROW_PASS_FLIGHT; u++)
+        store(at, out[u], i + u * CIRCLET_LANES, CIRCLET_LANES);
+#else
+    CIRCLET_UNROLL for (int u = 0; u < ROW_PASS_FLIGHT; u++)
+        row_pass_one(v, at, row, s->part + u * ROW_PASS_SUMS, i + u * CIRCLET_LANES, CIRCLET_LANES,
+                     pass, store);
+#endif
 }
 
 /* What steps leave of a row, from element i on. */
 CIRCLET_INLINE void row_pass_rest(const elementwise_values *v, char *const *at, const vf *row,
-                                  row_pass_sums *s, int64_t i, int64_t count, row_pass pass) {
+                                  row_pass_sums *s, int64_t i, int64_t count, row_pass pass,
+                                  row_pass_store store) {
     CIRCLET_NO_UNROLL for (; i + CIRCLET_LANES <= count; i += CIRCLET_LANES)
-        pass(v, at, row, s->part, i, CIRCLET_LANES);
-    if (i < count) pass(v, at, row, s->part, i, count - i);
+        row_pass_one(v, at, row, s->part, i, CIRCLET_LANES, pass, store);
+    if (i < count) row_pass_one(v, at, row, s->part, i, count - i, pass, store);
 }
 
 CIRCLET_INLINE void row_pass_end(const row_pass_sums *s, vf *total, const int *kinds,
@@ -76,12 +107,12 @@ CIRCLET_INLINE void row_pass_end(const row_pass_sums *s, vf *total, const int *k
  * pairs. */
 CIRCLET_INLINE void row_pass_run(const elementwise_values *v, char *const *at, const vf *row,
                                  vf *total, const int *kinds, const int sums, int64_t count,
-                                 row_pass pass) {
+                                 row_pass pass, row_pass_store store) {
     row_pass_sums s;
-    int64_t i = 0, step = CIRCLET_LANES * ROW_PASS_FLIGHT;
+    int64_t i = 0, step = CIRCLET_LANES * ROW_PASS_FLIGHT, last = count - step;
     row_pass_begin(&s, kinds, sums);
-    for (; sums && i + step <= count; i += step) row_pass_step(v, at, row, &s, i, pass);
-    row_pass_rest(v, at, row, &s, i, count, pass);
+    for (; sums && i <= last; i += step) row_pass_step(v, at, row, &s, i, pass, store);
+    row_pass_rest(v, at, row, &s, i, count, pass, store);
     row_pass_end(&s, total, kinds, sums);
 }
 
@@ -89,18 +120,19 @@ CIRCLET_INLINE void row_pass_run(const elementwise_values *v, char *const *at, c
  * from far memory and writes to it overlap. Sums as `row_pass_run` does. */
 CIRCLET_INLINE void row_pass_overlapped(const elementwise_values *v, char *const *at,
                                         const vf *row, int64_t count, row_pass last,
-                                        char *const *next, const vf *ahead, vf *total,
-                                        const int *kinds, const int sums, int64_t begun,
-                                        row_pass first) {
+                                        row_pass_store last_store, char *const *next,
+                                        const vf *ahead, vf *total, const int *kinds,
+                                        const int sums, int64_t begun, row_pass first,
+                                        row_pass_store first_store) {
     row_pass_sums s, none;
-    int64_t i = 0, step = CIRCLET_LANES * ROW_PASS_FLIGHT;
+    int64_t i = 0, step = CIRCLET_LANES * ROW_PASS_FLIGHT, both = begun - step;
     row_pass_begin(&s, kinds, sums);
-    for (; i + step <= begun; i += step) {
-        row_pass_step(v, next, ahead, &s, i, first);
-        row_pass_step(v, at, row, &none, i, last);
+    for (; i <= both; i += step) {
+        row_pass_step(v, next, ahead, &s, i, first, first_store);
+        row_pass_step(v, at, row, &none, i, last, last_store);
     }
-    row_pass_rest(v, next, ahead, &s, i, begun, first);
-    row_pass_rest(v, at, row, &none, i, count, last);
+    row_pass_rest(v, next, ahead, &s, i, begun, first, first_store);
+    row_pass_rest(v, at, row, &none, i, count, last, last_store);
     row_pass_end(&s, total, kinds, sums);
 }
 

@@ -299,7 +299,17 @@ CIRCLET_INLINE vu8 v_zip_high_u16(vu16 a, vu16 b) {
 /* Four registers of int32 lanes as int8, out of range to the nearest end, in the order in which
  * x86 packs: bytes 16g ... are lanes 4g ... 4g + 3 of a, of b, of c, of d. */
 CIRCLET_INLINE vi8 v_saturate_4_i8(vi a, vi b, vi c, vi d) {
-#if CIRCLET_HAS_MADD
+#if defined(__aarch64__)
+    vi16 first, last;
+    vi8 out;
+    __asm__("sqxtn %0.4h, %1.4s" : "=w"(first) : "w"(a));
+    __asm__("sqxtn2 %0.8h, %1.4s" : "+w"(first) : "w"(b));
+    __asm__("sqxtn %0.4h, %1.4s" : "=w"(last) : "w"(c));
+    __asm__("sqxtn2 %0.8h, %1.4s" : "+w"(last) : "w"(d));
+    __asm__("sqxtn %0.8b, %1.8h" : "=w"(out) : "w"(first));
+    __asm__("sqxtn2 %0.16b, %1.8h" : "+w"(out) : "w"(last));
+    return out;
+#elif CIRCLET_HAS_MADD
     circlet_plain_i32 p = (circlet_plain_i32)a, q = (circlet_plain_i32)b,
                       r = (circlet_plain_i32)c, s = (circlet_plain_i32)d;
 #if CIRCLET_VBYTES == 64 && defined(__clang__)
@@ -387,5 +397,24 @@ CIRCLET_INLINE vi v_f64_to_i32(vd low, vd high) {
     u.half[1] = __builtin_convertvector(high, vhi);
     return u.whole;
 }
+
+#if defined(__aarch64__)
+/* To nearest, halves away from zero, out of range to the nearest end. */
+CIRCLET_INLINE vi v_nearest_f64(vd low, vd high) {
+    vl first, last;
+    vi out;
+    __asm__("fcvtas %0.2d, %1.2d" : "=w"(first) : "w"(low));
+    __asm__("fcvtas %0.2d, %1.2d" : "=w"(last) : "w"(high));
+    __asm__("sqxtn %0.2s, %1.2d" : "=w"(out) : "w"(first));
+    __asm__("sqxtn2 %0.4s, %1.2d" : "+w"(out) : "w"(last));
+    return out;
+}
+
+CIRCLET_INLINE vi v_saturating_add_i32(vi a, vi b) {
+    vi sum;
+    __asm__("sqadd %0.4s, %1.4s, %2.4s" : "=w"(sum) : "w"(a), "w"(b));
+    return sum;
+}
+#endif
 
 #endif

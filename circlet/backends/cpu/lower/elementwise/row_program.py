@@ -20,6 +20,7 @@ _HEAVY = frozenset(
 )
 _SIGNATURE = "const elementwise_values *v, char *const *at"
 _ROW_SIGNATURE = f"{_SIGNATURE}, void *scratch, vf *row, int64_t count"
+_PLACE = "int64_t i, int64_t n"
 _NEXT_SIGNATURE = "char *const *next, vf *ahead, int64_t begun"
 
 
@@ -222,7 +223,10 @@ class RowProgram:
     def _run_pass(self, index: int) -> str:
         """Run a pass, and broadcast what it reduced."""
         reduced = self._reduced_in(index)
-        call = f"row_pass_run(v, all, row, sum, kinds, {len(reduced)}, count, ROWS_{index});"
+        call = (
+            f"row_pass_run(v, all, row, sum, kinds, {len(reduced)}, count, "
+            f"ROWS_{index}, ROWS_{index}_store);"
+        )
         return self._reducing(reduced, call, "row")
 
     def _start_of_next(self) -> str:
@@ -231,8 +235,8 @@ class RowProgram:
             return "if (begun) ROWS_first(v, next, scratch, ahead, begun);"
         reduced, last = self._reduced_in(0), len(self._orders) - 1
         call = (
-            f"row_pass_overlapped(v, all, row, count, ROWS_{last}, next, ahead, sum, kinds, "
-            f"{len(reduced)}, begun, ROWS_0);"
+            f"row_pass_overlapped(v, all, row, count, ROWS_{last}, ROWS_{last}_store, next, "
+            f"ahead, sum, kinds, {len(reduced)}, begun, ROWS_0, ROWS_0_store);"
         )
         return f"ROWS_open(v, next, ahead);\n    {self._reducing(reduced, call, 'ahead')}"
 
@@ -245,7 +249,8 @@ class RowProgram:
     def _pass_function(
         self, index: int, order: Sequence[int], known: set[int], made: set[int]
     ) -> str:
-        lines = ["(void)v, (void)row, (void)sum;"]
+        """The function that computes a pass, and the one that stores what it made."""
+        lines, left = ["(void)v, (void)row, (void)sum, (void)out;"], list[int]()
         used = {o for n in order for o in self._operands[n] if o in known}
         lines.extend(map(self._taken, sorted(used)))
         for number in order:
@@ -253,25 +258,38 @@ class RowProgram:
                 lines.append(self._printer.loaded(number, self._place(number), DType.FLOAT32))
                 continue
             lines.append(self._texts[number])
-            if number in self._stores and self._first[number] == index:
-                lines.append(self._stored(number, self.outputs[self._stores[number]].dtype))
-            if number in self.kept:
-                lines.append(self._stored(number, DType.FLOAT32))
+            if number in self.kept or (number in self._stores and self._first[number] == index):
+                lines.append(f"{self._out(number, len(left))} = x{number};")
+                left.append(number)
         for position, number in enumerate(self._reduced_in(index)):
             source, kind = self._reduced[number]
             value = f"row_pass_kept({self._printer.variable(source, 'f32')}, n, {kind})"
             lines.append(f"sum[{position}] = reduce_join_f32(sum[{position}], {value}, {kind});")
-        parameters = f"{_SIGNATURE}, const vf *row, vf *sum, int64_t i, int64_t n"
-        return _function(str(index), parameters, lines)
+        parameters = f"{_SIGNATURE}, const vf *row, vf *sum, row_pass_value *out, {_PLACE}"
+        computes = _function(str(index), parameters, lines)
+        stores = ["(void)at, (void)out;"]
+        stores += [text for place, n in enumerate(left) for text in self._stored(n, place)]
+        parameters = f"char *const *at, const row_pass_value *out, {_PLACE}"
+        return computes + _function(f"{index}_store", parameters, stores)
 
     def _taken(self, number: int) -> str:
         """The C statement that takes a row's value from where its bits are kept."""
         vector = VECTORS[self._printer.kinds[number]]
         return f"{vector} x{number} = ({vector})row[{number}];"
 
-    def _stored(self, number: int, dtype: DType) -> str:
+    def _out(self, number: int, place: int) -> str:
+        """Where a pass leaves a value that is stored."""
+        kind = self._printer.kinds[number]
+        return f"out[{place}].{'i32' if kind == 'mask' else kind}"
+
+    def _stored(self, number: int, place: int) -> tuple[str, str]:
+        """The C statements that store what a pass left."""
+        vector = VECTORS[self._printer.kinds[number]]
+        is_result = number in self._stores
+        dtype = self.outputs[self._stores[number]].dtype if is_result else DType.FLOAT32
         at = f"{self._place(number)} + i * {dtype.bits // 8}"
-        return self._printer.stored(number, at, dtype)
+        taken = f"{vector} x{number} = {self._out(number, place)};"
+        return taken, self._printer.stored(number, at, dtype)
 
     def _place(self, number: int) -> str:
         """Where a value of elements is stored: a result, or scratch."""

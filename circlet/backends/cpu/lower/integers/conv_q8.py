@@ -217,7 +217,7 @@ def _tile(product: Q8Product, row: Im2colRow, context: Context) -> Tile:
 
 def _use(product: Q8Product, row: Im2colRow, context: Context) -> TileUse:
     use = TileUse(
-        lambda tile: _packing(product, row, tile),
+        lambda tile: _packing(product, row, tile, context),
         lambda tile, fact: _kernel(product, row, tile, fact, context),
     )
     computed = product.computed
@@ -244,7 +244,7 @@ def _packed(
     """Weights, requantisation parameters, perhaps weights of one or an excess; and the forms."""
     op, width = product.op, tile.channels(context.vector_bytes // 4)
     if product.computed is None:
-        name = _packing(product, row, tile)
+        name = _packing(product, row, tile, context)
         packed = context.packed(op, name, lambda: _pack_product(product, row, width, context))
         return packed.refs, packed.fact
     scaling = product.epilogue.requantise(_UNKNOWN, width)
@@ -283,9 +283,10 @@ def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context:
     return Kernel("conv_q8.h", "conv_q8", arguments)
 
 
-def _packing(product: Q8Product, row: Im2colRow, tile: Tile) -> str:
+def _packing(product: Q8Product, row: Im2colRow, tile: Tile, context: Context) -> str:
     """A name for the packed constants."""
-    return f"conv_q8{product.part} {tile.whole} {row.rows} {row.columns} {row.length}"
+    shape = f"{tile.whole} {row.rows} {row.columns} {row.length}"
+    return f"conv_q8{product.part} {shape} {_group(product, row, context)}"
 
 
 def _pack_product(
@@ -293,7 +294,7 @@ def _pack_product(
 ) -> tuple[list[np.ndarray], Fact]:
     """Weights, requantisation parameters, perhaps weights of one or an excess; and the forms."""
     lanes = context.vector_bytes // 4
-    group, weights = group_of(row.length, context.target), product.weights()
+    group, weights = _group(product, row, context), product.weights()
     scaling = product.epilogue.requantise(weights, width)
     shape = row.rows, row.columns, row.length
     order = _order(width, lanes, scaling.form)

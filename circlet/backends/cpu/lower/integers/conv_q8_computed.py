@@ -99,7 +99,9 @@ def _lower_rows(op: Op, context: Context) -> None:
     def requantise(_: Int8, width: int) -> Requantisation:
         order = interleaved(zeros.size, width, lanes)
         return (
-            double_precision(op, zeros, order) if is_default(op) else fixed_point_of_any(op, order)
+            double_precision(op, zeros, order, context.target)
+            if is_default(op)
+            else fixed_point_of_any(op, order)
         )
 
     product, data = integer_rows(op, context, offset), operand(op, 0)

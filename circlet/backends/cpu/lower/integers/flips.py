@@ -72,5 +72,8 @@ def flipped_rows(product: Product[Any], row: Im2colRow, pixels: int) -> dict[str
 
 
 def grouped_bytes(product: Product[Any], row: Im2colRow) -> int:
-    """Bytes of a run as groups see them: computed weights are packed by groups of four."""
-    return row.length if product.computed is None else 0
+    """Bytes of a run as groups see them: computed weights are packed by groups of four.
+
+    So are those of rows of one pixel, which leave half of a product of matrices idle.
+    """
+    return row.length if product.computed is None and product.width > 1 else 0

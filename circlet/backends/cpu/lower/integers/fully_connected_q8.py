@@ -50,7 +50,7 @@ def integer_rows(op: Op, context: Context, offset: int) -> Q8Product:
         folded = fold_zero_points(op, weights, zero, offset)
         order = interleaved(units, width, lanes)
         if is_default(op):
-            return double_precision(op, folded[0], order)
+            return double_precision(op, folded[0], order, context.target)
         return integer_requantisation(op, folded, order, context.target)
 
     epilogue = Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))

@@ -35,8 +35,10 @@ from circlet.ops.requantize import (
     wrap_int32,
 )
 from circlet.ops.weighted import real_factors, single_factors
+from circlet.target.targets import Target
 
-FIXED, GENERAL, DOUBLE = "Q8_FIXED", "Q8_GENERAL", "Q8_DOUBLE"
+FIXED, GENERAL = "Q8_FIXED", "Q8_GENERAL"
+DOUBLE, DOUBLE_NEAREST = "Q8_DOUBLE", "Q8_DOUBLE_NEAREST"
 EVEN, EVEN_SMALL = "Q8_EVEN", "Q8_EVEN_SMALL"
 HYBRID, HYBRID_ROWS, SUMS = HYBRIDS = "Q8_HYBRID", "Q8_HYBRID_ROWS", "Q8_SUMS"
 FIXED_RELU = "Q8_FIXED_RELU"
@@ -232,13 +234,23 @@ def _fixed_parameters(
     return table
 
 
-def double_precision(op: Op, bias: Int64, order: ChannelOrder) -> Requantisation:
+def double_precision(op: Op, bias: Int64, order: ChannelOrder, target: Target) -> Requantisation:
     """Factors as doubles, for FULLY_CONNECTED, whose reference multiplies reals and rounds once."""
     table = order.table({0: wrap_int32(bias)})
     real = real_factors(operand(op, 0), operand(op, 1), op.outputs[0])
     factors = order.arranged(np.broadcast_to(real.reshape(-1), (bias.size,)))
     table[:, 1:3] = factors.view(np.int32).reshape(-1, 2, order.lanes)
-    return Requantisation(DOUBLE, table)
+    form = DOUBLE_NEAREST if target.arch == "aarch64" and _misses_half(real) else DOUBLE
+    return Requantisation(bounded_form(op, form), table)
+
+
+def _misses_half(factors: npt.NDArray[np.float64]) -> bool:
+    """Whether no sum times its factor is the largest double below a half: added to a half it is 1.
+
+    A product is that double for no integer but the one nearest to a half over the factor.
+    """
+    nearest = np.rint(0.5 / factors)
+    return not (nearest * factors == np.nextafter(0.5, 0.0)).any()
 
 
 def single_precision(op: Op, bias: Int64, reach: Int64, order: ChannelOrder) -> Requantisation:

@@ -11,6 +11,7 @@ from circlet.target.targets import Target
 
 _WIDE_ROW = 6
 _MOST_PIXELS = 16
+_MOST_VECTORS, _MOST_BY_LANE = 7, 8
 _SPARE, _EMULATED_SPARE = 3, 7  # what a dot product needs besides; made of products of int16
 
 
@@ -27,8 +28,9 @@ def tiles_of(width: int, vectors: int, target: Target, weight_bytes: int = 0) ->
     Only short rows get tiles of many vectors: fewer distinct tiles are fewer functions to compile.
     """
     registers = _registers(target)
-    widest = 4 if width >= _WIDE_ROW else 7
-    if target.arch == "aarch64":
+    is_arm = target.arch == "aarch64"
+    widest = 4 if width >= _WIDE_ROW else _MOST_BY_LANE if is_arm else _MOST_VECTORS
+    if is_arm:
         candidates = _tiles_by_lane(has_dot(target), widest)
     elif has_pairs(target):
         candidates = _paired_tiles(registers, widest, costs.are_nearest(weight_bytes))
