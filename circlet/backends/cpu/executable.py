@@ -25,6 +25,7 @@ _BAD_OPERAND = 11  # of `enum circlet_status`
 _PLAN_HEADER_BYTES, _STEP_WORDS, _CONTROL = 96, 10, 0xFFFFFFFF  # of `circlet_abi.h`
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of `circlet_runtime.h`
 _LONG_WORK = 1 << 20  # in the units of steps
+_NEVER = ctypes.c_uint64(0)  # a timeout; made once, as ctypes takes 100 ns to make one of a number
 
 
 class Executable:
@@ -216,7 +217,7 @@ def _destroy(executable: Executable, handle: int) -> None:
 def _run_function(native: Callable[..., int], handle: int, bound: _Bound) -> Callable[..., None]:
     address = ctypes.c_void_p(handle)
 
-    def run(timeout_ns: int = 0, _keep: _Bound = bound) -> None:
+    def run(timeout_ns: int | ctypes.c_uint64 = _NEVER, _keep: _Bound = bound) -> None:
         status = native(address, timeout_ns)
         if status or _keep.observing is not None:
             if _keep.observing is not None:
