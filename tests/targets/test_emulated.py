@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.quotient import DivAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.options import Options
-from tests.backends.cpu.cases import QUANT, Cases
+from tests.backends.cpu.cases import QUANT, Cases, Network
 from tests.backends.cpu.passes.test_fuse_softmax import along
 from tests.backends.cpu.passes.test_resize_planes import resized
 from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even, rows_graph
@@ -43,6 +43,7 @@ from tests.backends.cpu.test_q8_conv import CASES
 from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
 from tests.backends.cpu.test_q8_fully_connected import CASES as ROWS
 from tests.backends.cpu.test_quantize import rows_of_scales
+from tests.backends.cpu.test_wide_types import arithmetic, reductions
 from tests.sanitize.computed import NETWORKS as COMPUTED
 from tests.sanitize.computed import computed_network
 from tests.targets.networks import NETWORKS, model_path
@@ -81,58 +82,20 @@ def test_an_emulated_target_answers_as_numpy_does(
     assert_same(run_emulated(_artifact(path), machine, host, inputs, folder, threads=2), wanted)
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
-@pytest.mark.parametrize("is_even", [False, True], ids=["litert", "even"])
-def test_byte_products_are_exact_on_emulated_targets(
-    is_even: bool, machine: Machine, hosts: Hosts, tmp_path: Path
-) -> None:
+def _bytes(is_even: bool) -> Network:
     """Runs of all lengths, odd pixels, both types of bytes, zero points of weights; sums that are
     rounded as LiteRT and as ONNX Runtime round them."""
-    if machine.missing:
-        pytest.skip(machine.missing)
     graph, inputs = conv_graph([*CASES, *DEPTHWISE], np.random.default_rng(7))
-    if is_even:
-        graph = rounding_to_even(graph)
-    got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
-    assert_same(got, evaluate_graph(graph, inputs))
+    return rounding_to_even(graph) if is_even else graph, inputs
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
-def test_rows_of_bytes_are_exact_on_emulated_targets(
-    machine: Machine, hosts: Hosts, tmp_path: Path
-) -> None:
-    """Single rows and several; products next to a half, which few factors have."""
-    if machine.missing:
-        pytest.skip(machine.missing)
-    graph, inputs = rows_graph(ROWS, np.random.default_rng(8))
-    got = _answers(graph, inputs, machine, hosts, tmp_path / "rows")
-    assert_same(got, evaluate_graph(graph, inputs))
-    every = np.arange(-128, 128, dtype=np.int8).reshape(-1, 1)
-    for step in (48.0, 49.0):
-        graph = near_half(step)
-        got = _answers(graph, [every], machine, hosts, tmp_path / f"by{step}")
-        assert_same(got, evaluate_graph(graph, [every]))
+def _next_to_a_half(step: float) -> Network:
+    """Products that few factors have."""
+    return near_half(step), [np.arange(-128, 128, dtype=np.int8).reshape(-1, 1)]
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
-@pytest.mark.parametrize("network", COMPUTED)
-def test_products_of_computed_operands_are_right_on_emulated_targets(
-    network: str, machine: Machine, hosts: Hosts, tmp_path: Path
-) -> None:
-    if machine.missing:
-        pytest.skip(machine.missing)
-    graph, inputs = computed_network(network)
-    got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
-    assert_same(got, evaluate_graph(graph, inputs))
-
-
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
-def test_tables_and_stacks_of_bytes_are_exact_on_emulated_targets(
-    machine: Machine, hosts: Hosts, tmp_path: Path
-) -> None:
+def _tables_and_stacks() -> Cases:
     """Look-ups of every value, rows of softmax, and matrices in any order."""
-    if machine.missing:
-        pytest.skip(machine.missing)
     cases, shares = Cases(), Quantization.per_tensor(1 / 256, -128)
     every = np.tile(np.arange(-128, 128, dtype=np.int8), 2)
     for count in (7, 21, 500):
@@ -147,31 +110,38 @@ def test_tables_and_stacks_of_bytes_are_exact_on_emulated_targets(
             pair = [cases.data(DType.INT8, shape) for shape in (first, second)]
             attrs = BatchMatMulAttrs(adj_x, adj_y)
             cases.op("BATCH_MATMUL", pair, attrs, quant=Quantization.per_tensor(0.7, 1))
-    graph = cases.graph()
-    got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
-    assert_same(got, evaluate_graph(graph, cases.inputs))
+    return cases
 
 
-PLANES_AND_ROWS: dict[str, Callable[[], Cases]] = {
-    "signed rows": lambda: rows_of_scales(DType.INT8),
-    "unsigned rows": lambda: rows_of_scales(DType.UINT8),
-    "softmax": lambda: along((2, 21, 9, 15), 1),
-    "doubled": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
+GRAPHS: dict[str, Callable[[], Network | Cases]] = {
+    "bytes": lambda: _bytes(is_even=False),
+    "bytes, rounded to even": lambda: _bytes(is_even=True),
+    "rows of bytes": lambda: rows_graph(ROWS, np.random.default_rng(8)),
+    "products next to a half": lambda: _next_to_a_half(48.0),
+    "products that miss a half": lambda: _next_to_a_half(49.0),
+    "tables and stacks of bytes": _tables_and_stacks,
+    "signed rows of scales": lambda: rows_of_scales(DType.INT8),
+    "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),
+    "softmax down columns": lambda: along((2, 21, 9, 15), 1),
+    "doubled planes": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
+    "doubles": arithmetic,
+    "reductions of doubles": lambda: reductions(DType.FLOAT64),
+    "reductions of int64": lambda: reductions(DType.INT64),
+    **{f"computed {name}": partial(computed_network, name) for name in COMPUTED},
 }
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
-@pytest.mark.parametrize("name", PLANES_AND_ROWS)
-def test_planes_and_rows_are_right_on_emulated_targets(
+@pytest.mark.parametrize("name", GRAPHS)
+def test_operators_are_those_of_their_records_on_emulated_targets(
     name: str, machine: Machine, hosts: Hosts, tmp_path: Path
 ) -> None:
-    """Scales of rows, softmax down columns, and planes that are doubled."""
     if machine.missing:
         pytest.skip(machine.missing)
-    cases = PLANES_AND_ROWS[name]()
-    graph = cases.graph()
-    got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
-    assert_same(got, evaluate_graph(graph, cases.inputs))
+    made = GRAPHS[name]()
+    graph, inputs = (made.graph(), made.inputs) if isinstance(made, Cases) else made
+    got = _answers(graph, inputs, machine, hosts, tmp_path / "parts")
+    assert_same(got, evaluate_graph(graph, inputs))
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.target)
@@ -226,7 +196,7 @@ def test_decoders_are_right_on_emulated_arm(
 
 
 def _answers(
-    graph: Graph, inputs: list[np.ndarray], machine: Machine, hosts: Hosts, folder: Path
+    graph: Graph, inputs: Sequence[np.ndarray], machine: Machine, hosts: Hosts, folder: Path
 ) -> list[np.ndarray]:
     options = Options(("cpu",), strict=True, target=machine.target)
     artifact = open_artifact(compile_model(Model([graph]), options))

@@ -58,8 +58,8 @@ def _check_bits(cases: Cases, target: str) -> None:
         np.testing.assert_array_equal(got, value)
 
 
-@each_target
-def test_arithmetic_of_doubles_equals_the_record(target: str) -> None:
+def arithmetic() -> Cases:
+    """Sums, products, quotients, extremes, comparisons and choices of doubles."""
     cases = Cases()
     for first, second in SHAPES:
         for kind in ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"):
@@ -70,7 +70,12 @@ def test_arithmetic_of_doubles_equals_the_record(target: str) -> None:
             cases.op(kind, [a, b], dtype=DType.BOOL)
         condition = cases.given(cases.values(DType.FLOAT32, first) > 0)
         cases.op("SELECT_V2", [condition, *_pair(cases, first, second)], dtype=DType.FLOAT64)
-    cases.check(target, threads=2, tolerance=EXACT)
+    return cases
+
+
+@each_target
+def test_arithmetic_of_doubles_equals_the_record(target: str) -> None:
+    arithmetic().check(target, threads=2, tolerance=EXACT)
 
 
 @each_target
@@ -96,8 +101,8 @@ def test_casts_to_and_from_doubles_equal_the_record(target: str) -> None:
     cases.check(target, tolerance=EXACT)
 
 
-@each_width_of("dtype", (DType.FLOAT64, DType.INT64), (DType.FLOAT64, DType.INT64))
-def test_reductions_equal_the_record(dtype: DType, target: str) -> None:
+def reductions(dtype: DType) -> Cases:
+    """Means, sums, extremes and products over all kinds of axes."""
     cases = Cases()
     for number, (shape, axes) in enumerate(REDUCED):
         for kind in ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"):
@@ -106,7 +111,12 @@ def test_reductions_equal_the_record(dtype: DType, target: str) -> None:
                 values >>= np.int64(16)
             wanted = cases.constant(np.array(axes, np.int32))
             cases.op(kind, [cases.given(values), wanted], ReducerAttrs(bool(number % 2)))
-    cases.check(target, threads=2, tolerance=1e-12)
+    return cases
+
+
+@each_width_of("dtype", (DType.FLOAT64, DType.INT64), (DType.FLOAT64, DType.INT64))
+def test_reductions_equal_the_record(dtype: DType, target: str) -> None:
+    reductions(dtype).check(target, threads=2, tolerance=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["REDUCE_MAX", "REDUCE_MIN"])
