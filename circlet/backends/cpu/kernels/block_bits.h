@@ -150,8 +150,13 @@ CIRCLET_INLINE void block_bits_split(const struct block_bits_split_params *p,
     }
 }
 
-CIRCLET_INLINE vi block_bits_add(vi sum, vu8 weights, vi8 data, const int BITS) {
-#if CIRCLET_HAS_PAIRS
+/* `data` is of block_bits_data for the same group j of digits. */
+CIRCLET_INLINE vi block_bits_add(vi sum, vu8 weights, vi8 data, const int j, const int BITS) {
+    (void)j;
+#if CIRCLET_HAS_DOT4_LANE
+    (void)BITS;
+    return v_dot4_lane(sum, (vu8)data, (vi8)weights, j % 4);
+#elif CIRCLET_HAS_PAIRS
     if (BLOCK_BITS_IS_NARROW(BITS)) return (vi)((vi16)sum + v_pairs(weights, data));
     return v_add_pairs(sum, v_pairs(weights, data));
 #else
@@ -173,15 +178,21 @@ CIRCLET_INLINE vi block_bits_joined(const vi *sums, int32_t correction, const in
     return (vi)all;
 }
 
-/* A splat that several products share, which the compiler would load again for each of them. */
-CIRCLET_INLINE vi8 block_bits_splat(const int8_t *digits, const int NV) {
-    vi8 data = (vi8)v_splat_4u8((const uint8_t *)digits);
+/* The j-th four digits: in every lane, or where products take a lane, the sixteen that hold them.
+ * Several products share a splat, which the compiler would load again for each of them. */
+CIRCLET_INLINE vi8 block_bits_data(const int8_t *digits, const int j, const int NV) {
+#if CIRCLET_HAS_DOT4_LANE
+    (void)NV;
+    return v_load_i8(digits + j / 4 * CIRCLET_VBYTES);
+#else
+    vi8 data = (vi8)v_splat_4u8((const uint8_t *)digits + 4 * j);
 #if CIRCLET_VBYTES == 64
     if (NV > 1) __asm__("" : "+v"(data));
 #else
     (void)NV;
 #endif
     return data;
+#endif
 }
 
 /* What a block of inputs of MR rows adds to NV vectors of outputs, in steps. */
@@ -198,14 +209,14 @@ CIRCLET_INLINE void block_bits_sums(vi (*sums)[2][3], const uint8_t *w, const in
         }
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
             CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++) {
-                const int8_t *at = digits + m * step + d * BLOCK_BITS + 4 * j;
-                vi8 data = block_bits_splat(at, NV);
+                const int8_t *at = digits + m * step + d * BLOCK_BITS;
+                vi8 data = block_bits_data(at, j, NV);
                 CIRCLET_UNROLL for (int v = 0; v < NV; v++)
-                    sums[m][v][d] = block_bits_add(sums[m][v][d], low[v], data, BITS);
+                    sums[m][v][d] = block_bits_add(sums[m][v][d], low[v], data, j, BITS);
                 if (BITS == 8) continue;
-                data = block_bits_splat(at + BLOCK_BITS / 2, NV);
+                data = block_bits_data(at + BLOCK_BITS / 2, j, NV);
                 CIRCLET_UNROLL for (int v = 0; v < NV; v++)
-                    sums[m][v][d] = block_bits_add(sums[m][v][d], high[v], data, BITS);
+                    sums[m][v][d] = block_bits_add(sums[m][v][d], high[v], data, j, BITS);
             }
         }
     }

@@ -19,31 +19,9 @@
 
 #define CONV_Q8_LANE_BYTES 16 /* of a pixel that are loaded at once */
 
-#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
-#define CONV_Q8_HAS_LANES 1
+#define CONV_Q8_HAS_LANES CIRCLET_HAS_DOT4_LANE
 
-#define CONV_Q8_DOT_LANE(op, lane) \
-    __asm__(op " %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(acc) : "w"(weights), "w"(data))
-#define CONV_Q8_DOT(op)                          \
-    if (lane == 0) CONV_Q8_DOT_LANE(op, 0);      \
-    else if (lane == 1) CONV_Q8_DOT_LANE(op, 1); \
-    else if (lane == 2) CONV_Q8_DOT_LANE(op, 2); \
-    else CONV_Q8_DOT_LANE(op, 3)
-
-/* acc + a register of weights times the four bytes of a lane. */
-CIRCLET_INLINE vi conv_q8_dot_lane(vi acc, vu8 data, vi8 weights, const int lane) {
-    CONV_Q8_DOT("sdot");
-    return acc;
-}
-#if defined(__ARM_FEATURE_MATMUL_INT8)
-/* The same of activations that are unsigned. */
-CIRCLET_INLINE vi conv_q8_unsigned_lane(vi acc, vu8 data, vi8 weights, const int lane) {
-    CONV_Q8_DOT("sudot");
-    return acc;
-}
-#else
-#define conv_q8_unsigned_lane conv_q8_dot_lane
-#endif
+#if CONV_Q8_HAS_LANES
 
 /* Sixteen bytes of each pixel; `acc` is [pixels][vectors]. */
 CIRCLET_INLINE void conv_q8_lanes(vi *acc, const uint8_t *at, int64_t in_pixel, const int8_t *w,
@@ -60,12 +38,10 @@ CIRCLET_INLINE void conv_q8_lanes(vi *acc, const uint8_t *at, int64_t in_pixel, 
             CIRCLET_UNROLL for (int m = 0; m < pixels; m++)
                 acc[m * vectors + n] =
                     flip & CONV_Q8_UNSIGNED
-                        ? conv_q8_unsigned_lane(acc[m * vectors + n], data[m], weights, lane)
-                        : conv_q8_dot_lane(acc[m * vectors + n], data[m], weights, lane);
+                        ? v_dot4_unsigned_lane(acc[m * vectors + n], data[m], weights, lane)
+                        : v_dot4_lane(acc[m * vectors + n], data[m], weights, lane);
         }
 }
-#else
-#define CONV_Q8_HAS_LANES 0
 #endif
 
 #if defined(__aarch64__) && !defined(__ARM_FEATURE_DOTPROD)

@@ -131,6 +131,36 @@ CIRCLET_INLINE vi v_dot4_unsigned(vi acc, vu8 data, vi8 weights) {
 #define v_dot4_unsigned v_dot4
 #endif
 
+/* 64-bit Arm multiplies by the four bytes of one lane. */
+#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define CIRCLET_HAS_DOT4_LANE 1
+
+#define V_DOT4_OF_LANE(op, lane) \
+    __asm__(op " %0.4s, %1.16b, %2.4b[" #lane "]" : "+w"(acc) : "w"(weights), "w"(data))
+#define V_DOT4_BY_LANE(op)                     \
+    if (lane == 0) V_DOT4_OF_LANE(op, 0);      \
+    else if (lane == 1) V_DOT4_OF_LANE(op, 1); \
+    else if (lane == 2) V_DOT4_OF_LANE(op, 2); \
+    else V_DOT4_OF_LANE(op, 3)
+
+/* acc + a register of weights times the four bytes of a lane. */
+CIRCLET_INLINE vi v_dot4_lane(vi acc, vu8 data, vi8 weights, const int lane) {
+    V_DOT4_BY_LANE("sdot");
+    return acc;
+}
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+/* The same of activations that are unsigned. */
+CIRCLET_INLINE vi v_dot4_unsigned_lane(vi acc, vu8 data, vi8 weights, const int lane) {
+    V_DOT4_BY_LANE("sudot");
+    return acc;
+}
+#else
+#define v_dot4_unsigned_lane v_dot4_lane
+#endif
+#else
+#define CIRCLET_HAS_DOT4_LANE 0
+#endif
+
 #define CIRCLET_HAS_DOT2 (CIRCLET_HAS_DOT4 && !CIRCLET_DOT_SIGNED)
 
 /* acc + the sum over each lane's two int16 of data * weights, modulo 2^32. Compilers would make two
