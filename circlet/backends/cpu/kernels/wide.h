@@ -300,7 +300,15 @@ CIRCLET_INLINE wd v_select_f64(vi mask, wd a, wd b) { return w_select(v_to_i64(m
 CIRCLET_INLINE wd v_min_f64(wd a, wd b) { return w_select((wl)(a < b) | (wl)(a != a), a, b); }
 CIRCLET_INLINE wd v_max_f64(wd a, wd b) { return w_select((wl)(a > b) | (wl)(a != a), a, b); }
 CIRCLET_INLINE wd v_abs_f64(wd x) { return w_abs(x); }
-CIRCLET_INLINE wd v_sqrt_f64(wd x) { return __builtin_elementwise_sqrt(x); }
+CIRCLET_INLINE wd v_sqrt_f64(wd x) {
+#if defined(__clang__)
+    return __builtin_elementwise_sqrt(x);
+#else
+    wd r;
+    CIRCLET_UNROLL for (int i = 0; i < CIRCLET_LANES; i++) r[i] = __builtin_sqrt(x[i]);
+    return r;
+#endif
+}
 CIRCLET_INLINE wd v_floor_f64(wd x) { return w_floor(x); }
 CIRCLET_INLINE wd v_ceil_f64(wd x) { return -w_floor(-x); }
 CIRCLET_INLINE wd v_round_even_f64(wd x) {
