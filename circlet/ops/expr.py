@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from circlet.cached import cached_property
 from circlet.ir import DType
-from circlet.ops.functions import FUNCTIONS, NUMPY_TYPES
+from circlet.ops.functions import FLOAT_KINDS, FUNCTIONS, NUMPY_TYPES
 
 Array = npt.NDArray[np.generic]
 Number = int | float
@@ -181,7 +181,7 @@ def call(function: str, *args: Operand) -> Call:
 
 
 def _constant_like(value: Number, like: Expr) -> Const:
-    return Const(float(value) if like.kind in ("f32", "f64") else int(value), like.kind)
+    return Const(float(value) if like.kind in FLOAT_KINDS else int(value), like.kind)
 
 
 def clamp(value: Expr, low: Operand, high: Operand) -> Call:

@@ -21,6 +21,8 @@ NUMPY_TYPES: dict[str, np.dtype[np.generic]] = {
     "mask": np.dtype(np.bool_),
 }
 
+FLOAT_KINDS = frozenset({"f32", "f64"})
+
 
 @dataclass(frozen=True)
 class Function:

@@ -18,6 +18,7 @@ from circlet.ops.elementwise import (
     unary,
 )
 from circlet.ops.expr import Call, Const, Expr, Param, Scalar, Var, call, clamp
+from circlet.ops.functions import FLOAT_KINDS
 from circlet.ops.opdef import Arrays, OpDef, Rule, register
 from circlet.ops.operands import operand, present, same_as_first
 
@@ -32,7 +33,7 @@ unary("ROUND", plain(lambda x: call("round_half_even", x)), "FLOAT32 FLOAT64", n
 
 def _sign(x: Expr) -> Call:
     """1, -1 or 0 by comparisons; a product with 0 would make infinity no number. NaN stays."""
-    number = float if x.kind in ("f32", "f64") else int
+    number = float if x.kind in FLOAT_KINDS else int
     minus, zero, one = (Const(number(value), x.kind) for value in (-1, 0, 1))
     rest = call("select", x.equals(x), zero, x)
     return call("select", x > 0, one, call("select", x < 0, minus, rest))

@@ -12,6 +12,7 @@ from circlet.ops import gemmlowp
 from circlet.ops.elementwise import activated, binary, evaluate_scalar, kind_of
 from circlet.ops.expr import Scalar, Var, call
 from circlet.ops.fixed import activation_params
+from circlet.ops.functions import FLOAT_KINDS
 from circlet.ops.opdef import Arrays, Rule
 from circlet.ops.operands import QUANTISED, affine, operand, present, scale_of, zero_of
 from circlet.ops.requantize import quantize_multiplier, rounding_divide_by_pot
@@ -31,7 +32,7 @@ def quotient(op: Op) -> Scalar:
     if operand(op, 0).dtype in QUANTISED:
         raise GraphError("DIV of stored values has no expression", where=op.name)
     kind = kind_of(op)
-    function = "div" if kind in ("f32", "f64") else "div_trunc"
+    function = "div" if kind in FLOAT_KINDS else "div_trunc"
     return activated(call(function, Var(0, kind), Var(1, kind)), op)
 
 

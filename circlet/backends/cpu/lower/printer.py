@@ -11,6 +11,7 @@ import numpy as np
 from circlet.backends.cpu.elementwise_limits import MOST_FLOATS, MOST_INTS
 from circlet.ir import DType
 from circlet.ops.expr import KINDS, Call, Const, Expr, Number, Param, Scalar, Var, call_to_c, leaves
+from circlet.ops.functions import FLOAT_KINDS
 
 ELEMENT_TYPES = {
     DType.FLOAT32: "ELEMENT_F32",
@@ -31,7 +32,7 @@ VECTORS = {"f32": "vf", "f64": "wd", "i32": "vi", "i64": "wl", "mask": "vi"}
 PARAM_LIMITS = {"i32": MOST_INTS, "f32": MOST_FLOATS}
 _SPELLINGS = {"expm1": "v_expm1_falling({0})"}
 _ARRAYS = {"i32": "ints", "f32": "floats"}
-_WIDE = {"f64": "w_splat(*(const double *){})", "i64": "v_splat_i64(*(const int64_t *){})"}
+_WIDE_SPLATS = {"f64": "w_splat(*(const double *){})", "i64": "v_splat_i64(*(const int64_t *){})"}
 
 
 @dataclass
@@ -93,9 +94,9 @@ class Printer:
         kind = KINDS.get(dtype, "i32")
         self.singles |= {number} if is_single else set()
         address = at if is_single else f"{at} + i * {dtype.bits // 8}"
-        if kind in _WIDE:
+        if kind in _WIDE_SPLATS:
             loaded = f"element_load_{kind}({address}, n)"
-            text = _WIDE[kind].format(at) if is_single else loaded
+            text = _WIDE_SPLATS[kind].format(at) if is_single else loaded
         elif is_single:
             text = f"element_splat_{kind}({at}, {EXPRESSION_TYPES[dtype]})"
         else:
@@ -169,7 +170,7 @@ def _shared(expr: Expr) -> list[Call]:
 
 
 def _literal(value: Number, kind: str) -> str:
-    if kind not in ("f32", "f64"):
+    if kind not in FLOAT_KINDS:
         return f"v_splat_{kind}({int(value)})"
     splat, end = ("v_splat", "f") if kind == "f32" else ("w_splat", "")
     number = float(np.float32(value)) if kind == "f32" else float(value)

@@ -12,6 +12,7 @@ from circlet.backends.cpu.lower.printer import PARAM_LIMITS, VECTORS, Printer
 from circlet.cached import cached_property
 from circlet.ir import DType
 from circlet.ops.expr import Call, Expr, Number, Param, Scalar, leaves
+from circlet.ops.functions import FLOAT_KINDS
 
 _NOT_LONG = ("pow",)
 _WIDE = ("f64", "i64")
@@ -150,10 +151,10 @@ def _not_printable(expr: Expr) -> str | None:
         return "64-bit integers have no vector power"
     if any(isinstance(node, Param) and node.kind in _WIDE for node in nodes):
         return "64-bit parameters are not passed"
-    if any(node.function == "div" and node.kind not in ("f32", "f64") for node in calls):
+    if any(node.function == "div" and node.kind not in FLOAT_KINDS for node in calls):
         return "integer division has no vector code"
     kinds = {node.kind for node in nodes}
-    if "i64" in kinds and kinds & {"f32", "f64"}:
+    if "i64" in kinds and kinds & FLOAT_KINDS:
         return "64-bit integers have no vector form in float"
     doubles = {node.function for node in calls if node.args[-1].kind == "f64"}
     if not doubles <= _OF_DOUBLES:
