@@ -104,6 +104,9 @@ def test_integer_convolutions_of_constant_weights_are_native_and_exact() -> None
         of(kind, stored(1, 300, 6, 7), stored(5, 300, 3, 3, signed=True), zero, pads=[1] * 4),
         of(kind, stored(1, 8, 6, 7), stored(8, 1, 3, 3), zero, np.array(7, np.uint8), group=8),
         of(kind, stored(1, 8, 9), stored(5, 8, 3, signed=True), zero, strides=[2]),
+        of(kind, stored(2, 8, 6, 7), stored(5, 8, 3, 3), zero, np.array(131, np.uint8)),
+        of(kind, stored(1, 8, 9), stored(5, 8, 3), zero, np.array(90, np.uint8), pads=[1, 1]),
+        of(kind, stored(1, 8, 6, 7), stored(5, 8, 2, 2, signed=True), auto_pad="SAME_UPPER"),
     ]
     assert {row["backend"] for row in check_together(cases).placement} == {"cpu"}
 

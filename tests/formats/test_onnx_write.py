@@ -319,6 +319,31 @@ def test_an_operator_of_an_onnx_file_goes_back_as_it_came() -> None:
     assert again.graph.node[0].name == "my Erf"
 
 
+def test_integer_convolutions_go_back_with_channels_first() -> None:
+    """Their images are read as NHWC."""
+    filters = np.random.default_rng(3).integers(-128, 128, (5, 4, 3, 3)).astype(np.int8)
+    zero = np.array(7, np.uint8)
+    node = onnx.helper.make_node("ConvInteger", ["x", "w", "z"], ["y"], pads=[1, 1, 0, 2])
+    graph = onnx.helper.make_graph(
+        [node],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.UINT8, [2, 4, 6, 5])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.INT32, [2, 5, 5, 6])],
+        [onnx.numpy_helper.from_array(filters, "w"), onnx.numpy_helper.from_array(zero, "z")],
+    )
+    proto = onnx.helper.make_model(graph, ir_version=10)
+    model = circlet.load(proto.SerializeToString())
+    assert [op.label for op in model.graphs[0].ops].count("CUSTOM:onnx.NhwcConvInteger") == 1
+    data, again = written(model)
+    assert kinds(again) == Counter({"ConvInteger": 1})
+    image = np.random.default_rng(4).integers(0, 256, (2, 4, 6, 5)).astype(np.uint8)
+    from onnx.reference import ReferenceEvaluator
+
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": image})
+    for own in (model, data):
+        np.testing.assert_array_equal(reference(own, image)[0], wanted)
+
+
 def test_graphs_that_run_each_other_again_and_again_are_bounded() -> None:
     b = builder("innermost", 1000)
     graphs = [b.output(b.op("NEG", [b.input("x", DType.FLOAT32, ())], name="n")).build()]

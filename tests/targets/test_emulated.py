@@ -38,6 +38,7 @@ from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
+from tests.backends.cpu.test_integer_sums import sums as integer_sums
 from tests.backends.cpu.test_q8_arm import near_half
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
@@ -119,6 +120,7 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "rows of bytes": lambda: rows_graph(ROWS, np.random.default_rng(8)),
     "products next to a half": lambda: _next_to_a_half(48.0),
     "products that miss a half": lambda: _next_to_a_half(49.0),
+    "sums less zero points of a run": integer_sums,
     "tables and stacks of bytes": _tables_and_stacks,
     "signed rows of scales": lambda: rows_of_scales(DType.INT8),
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),

@@ -118,9 +118,9 @@ def _conv_cost(op: Op) -> Cost:
     return Cost(made.elements * (weights.elements // filters), moves_bytes(op).bytes)
 
 
-def _spatial(op: Op, taps: Sequence[int | None]) -> Shape:
+def _spatial(op: Op, taps: Sequence[int | None], sizes: Shape | None = None) -> Shape:
     """The sizes of a result along its spatial axes, None where they are open."""
-    attrs, sizes = attributes(op), operand(op, 0).shape[2:]
+    attrs, sizes = attributes(op), operand(op, 0).shape[2:] if sizes is None else sizes
     if None in taps or len(taps) != len(sizes):
         return (None,) * len(sizes)
     known = windows_of(attrs, [1 << 20 if n is None else n for n in sizes], [t or 0 for t in taps])
@@ -171,7 +171,25 @@ def _conv_integer(
     return convolved(attrs, data, weights.astype(np.int32))
 
 
+def _nhwc_conv_integer(
+    attrs: OnnxAttrs, x: Array, weights: Array, x_zero: Any = None, w_zero: Any = None
+) -> Array:
+    """ConvInteger of images and results with their channels last; filters are as there."""
+    return np.moveaxis(_conv_integer(attrs, np.moveaxis(x, -1, 1), weights, x_zero, w_zero), 1, -1)
+
+
+def _infer_nhwc_conv(op: Op) -> list[TensorType]:
+    x, weights = operand(op, 0), operand(op, 1)
+    if not (x.has_rank and weights.has_rank):
+        return stated(op)
+    sizes = _spatial(op, weights.shape[2:], x.shape[1:-1])
+    return [TensorType(op.outputs[0].dtype, (x.shape[0], *sizes, weights.shape[0]))]
+
+
 onnx_kind("ConvInteger", _conv_integer, inputs=(2, 4), infer=_infer_conv, cost=_conv_cost)
+onnx_kind(
+    "NhwcConvInteger", _nhwc_conv_integer, inputs=(2, 4), infer=_infer_nhwc_conv, cost=_conv_cost
+)
 
 
 def _conv_transpose(attrs: OnnxAttrs, x: Array, weights: Array, bias: Any = None) -> Array:

@@ -224,9 +224,9 @@ _PRODUCTS = (
         "hybrid_parts", "hybrid_q8", "hybrid_image for parts of large images", _E, "q8_hybrid", ""
     ),
     _row(
-        "stored_rows",
-        "stored_rows",
-        "stored rows with a zero point that a run computes, ahead of conv_q8",
+        "stored_image",
+        "stored_image",
+        "stored rows or images with a zero point that a run computes, ahead of conv_q8",
         _E,
         "integer_sums",
         "",

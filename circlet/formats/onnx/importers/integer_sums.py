@@ -6,16 +6,25 @@ from collections.abc import Callable
 
 import numpy as np
 
+from circlet.formats.onnx.importers.windows import (
+    as_image,
+    as_signal,
+    image_padding,
+    padding_of,
+    pair_of,
+    steps_of,
+)
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.standard import standard
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.fully_connected import FullyConnectedAttrs
-from circlet.ops.onnx.integer_sums import is_centred
-from circlet.ops.onnx.record import PREFIX, OnnxAttrs
+from circlet.ops.geometry import SAME_UPPER
+from circlet.ops.onnx.integer_sums import CONV, MATMUL, has_one_zero, signed_weights
+from circlet.ops.onnx.record import OnnxAttrs
 
 _EXACT_SUM = 1 << 24
-_MATMUL = f"{PREFIX}MatMulInteger"
+_CODES = {kind: kind.removeprefix("CUSTOM:") for kind in (MATMUL, CONV)}
 _WINDOWS = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
@@ -23,10 +32,8 @@ _WINDOWS = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 def _mat_mul_integer(node: Node) -> Tensor:
     """The record, where kernels take the bytes; else FULLY_CONNECTED over slices of the depth."""
     x, weights = node[0], node[1]
-    has_one_zero = node.optional(2) is None or node[2].elements == 1
-    is_stored = x.data is None and x.dtype.bits == 8 and is_centred(weights, node.optional(3))
-    if is_stored and has_one_zero:
-        return node.op("CUSTOM", node.inputs, OnnxAttrs(), DType.INT32, _MATMUL)
+    if _are_stored(node, MATMUL, weights):
+        return node.op("CUSTOM", node.inputs, OnnxAttrs(), DType.INT32, _CODES[MATMUL])
     if weights.data is None or len(weights.shape) != 2 or node.rank(x) < 2 or x.dtype.bits != 8:
         raise NotLoweredError("only constant weights are cut into slices whose sums are exact")
     centred = _centred(node, weights.data, [])
@@ -44,8 +51,12 @@ def _mat_mul_integer(node: Node) -> Tensor:
 
 @importer("ConvInteger")
 def _conv_integer(node: Node) -> Tensor:
-    """Conv over slices of the channels."""
+    """The record over NHWC, where kernels take the bytes; else Conv over slices of the channels."""
     x, weights = node[0], node[1]
+    if node.rank(x) in (3, 4) and node.whole("group", 1) == 1:
+        filters = _filters(node, weights, node.rank(x))
+        if _are_stored(node, CONV, filters):
+            return _stored_convolution(node, filters)
     if weights.data is None or node.rank(x) < 3 or x.dtype.bits != 8:
         raise NotLoweredError("only constant weights are cut into slices whose sums are exact")
     centred = _centred(node, weights.data, [1] * (len(weights.shape) - 1))
@@ -63,6 +74,42 @@ def _conv_integer(node: Node) -> Tensor:
 
     image = _less_zero(node, x)
     return _summed(node, slices, product)
+
+
+def _are_stored(node: Node, kind: str, weights: Tensor) -> bool:
+    """Whether kernels take the bytes of both operands."""
+    x, zero = node[0], node.optional(2)
+    if x.data is not None or x.dtype.bits != 8 or not has_one_zero(zero):
+        return False
+    return signed_weights(kind, weights, node.optional(3)) is not None
+
+
+def _filters(node: Node, weights: Tensor, rank: int) -> Tensor:
+    """Constant weights of images, or of signals as those of images of one row."""
+    if rank == 3 and weights.data is not None and weights.data.ndim == 3:
+        return node.const(np.expand_dims(weights.data, 2))
+    return weights
+
+
+def _stored_convolution(node: Node, weights: Tensor) -> Tensor:
+    x, rank = node[0], node.rank(node[0])
+    if x.shape[1] not in (None, weights.shape[1]):
+        raise node.wrong("channels and weights do not fit", f"{x.shape[1]} channels")
+    kernel = [size or 0 for size in node[1].shape[2:]]
+    padding = image_padding(padding_of(node, x.shape[2:], kernel))
+    values: dict[str, object] = {
+        name: pair_of(steps_of(node, name, len(kernel))) for name in ("dilations", "strides")
+    }
+    if padding == SAME_UPPER:
+        values["auto_pad"] = SAME_UPPER
+    else:
+        (top, bottom), (left, right) = padding
+        values["pads"] = (top, left, bottom, right)
+    attrs = OnnxAttrs(tuple(sorted(values.items())), node.opset)
+    image = node.channels_last(as_image(node, x))
+    operands = [image, weights, *node.inputs[2:]]
+    made = node.op("CUSTOM", operands, attrs, DType.INT32, _CODES[CONV])
+    return as_signal(node, node.channels_first(made), rank)
 
 
 def _centred(node: Node, weights: np.ndarray, behind: list[int]) -> np.ndarray:

@@ -7,7 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from circlet.formats.onnx.writing import Written, writes
-from circlet.formats.onnx.written_graph import NotWrittenError
+from circlet.formats.onnx.written_graph import NotWrittenError, channels_first
+from circlet.ops.onnx.integer_sums import CONV
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 from circlet.small_dtypes import dtype_named
 
@@ -22,13 +23,19 @@ def _node(op: Written) -> None:
     domain, _, kind = code.removeprefix(PREFIX).rpartition(".")
     attrs = op.attrs(OnnxAttrs)
     attributes = {name: _plain(value) for name, value in attrs.values}
+    order = None
+    if op.op.label == CONV:
+        kind, order = kind.removeprefix("Nhwc"), channels_first(len(op[0].shape))
     if not domain:
         _check_meaning(kind, attrs.opset, attributes, len(op.op.inputs))
-    given = [None if tensor is None else op.value(tensor) for tensor in op.op.inputs]
+    given = [
+        None if tensor is None else op.value(tensor, None if index else order)
+        for index, tensor in enumerate(op.op.inputs)
+    ]
     names = [tensor.name for tensor in op.op.outputs]
     made = op.graph.node(kind, given, names, attributes, domain)
     for index, value in enumerate(made):
-        op.give_stored(value, index=index)
+        op.give_stored(value, order, index)
 
 
 def _plain(value: object) -> object:

@@ -50,7 +50,7 @@ from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_box_heads import detector
 from tests.backends.cpu.test_col2im import images
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
-from tests.backends.cpu.test_integer_sums import add_sums
+from tests.backends.cpu.test_integer_sums import add_product
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.backends.cpu.test_once import layers
 from tests.backends.cpu.test_quantize import rows_of_scales
@@ -210,7 +210,7 @@ def wide_sums(name: str) -> Graph:
 
 def integer_sums(name: str) -> Graph:
     cases = Cases()
-    add_sums(cases, (6, 300, 24), DType.UINT8, DType.INT8)
+    add_product(cases, (6, 300, 24), DType.UINT8, DType.INT8, 0)
     return cases.graph()
 
 
