@@ -92,7 +92,10 @@ weights allow it and the excess apart (`CONV_Q8_PAIRS`), or int16, widened once 
 run (`CONV_Q8_GATHER`) | AVX2: `depthwise_pairs_q8`, two taps added in 16 bits, sizes of weights \
 times activations with their signs; AVX-512, large windows and hybrid ones: two taps of every \
 other row added in 16 bits, where what exceeds that is rare; else int16 weights, even and odd taps |
-| others | int16, of even and of odd bytes | int16 weights, even and odd taps |
+| 64-bit Arm before dot products | bytes, two products added in 16 bits where no weight is -128; \
+short rows are gathered | int16 weights, tap by tap |
+| others | int16, of even and of odd bytes; short rows are gathered | as above; SSE2: even and odd \
+taps |
 
 | kernel | header | computes | class | knobs | needs | test | measured by |
 |---|---|---|---|---|---|---|---|"""

@@ -12,13 +12,17 @@
  * taps of both fit four rows: a window of three rows alone wastes a quarter. Weights of uint8 may
  * need nine bits after their zero point is taken off: they come as a sum of two parts. Without dot
  * products, parts are of weights whose products fit 16 bits two by two, where that is mostly one part;
- * other weights are int16, and quads fall into even and odd taps once for all windows.
+ * other weights are int16, and quads fall into even and odd taps once for all windows. Where no
+ * instruction adds products of neighbours (DEPTHWISE_Q8_BY_TAPS) nothing is interleaved: taps follow
+ * each other, each a multiply-add of int16 that widens.
  */
 #ifndef CIRCLET_DEPTHWISE_Q8_H
 #define CIRCLET_DEPTHWISE_Q8_H
 
 #include "hybrid_q8.h"
 #include "requantize.h"
+
+#define DEPTHWISE_Q8_BY_TAPS (!CIRCLET_HAS_DOT4 && !CIRCLET_HAS_MADD)
 
 struct depthwise_q8_params {
     int64_t in_batch;      /* bytes between images of the input */
@@ -55,6 +59,72 @@ struct depthwise_q8_shape {
     int channels, narrow, pixels, rows, height, width, stride, parts, flip, form;
 };
 
+/* Bytes of the weights of a channel for four taps. */
+CIRCLET_INLINE int depthwise_q8_tap_bytes(const int parts) { return parts ? 4 * parts : 8; }
+
+/* Bytes of the weights of a channel. */
+CIRCLET_INLINE int64_t depthwise_q8_weight_bytes(const int height, const int width, const int rows,
+                                                 const int parts) {
+    if (DEPTHWISE_Q8_BY_TAPS) return (int64_t)height * width * 2;
+    return (int64_t)(height + rows + 2) / 4 * width * rows * depthwise_q8_tap_bytes(parts);
+}
+
+#if DEPTHWISE_Q8_BY_TAPS
+/* Sixteen channels of a pixel as int16. */
+CIRCLET_INLINE void depthwise_q8_widen(vi16 *x, const uint8_t *at,
+                                       const struct depthwise_q8_shape s) {
+#if CIRCLET_DOT_SIGNED
+    typedef CIRCLET_VECTOR(int8_t, 8) half;
+#else
+    typedef CIRCLET_VECTOR(uint8_t, 8) half;
+#endif
+    union { v16u8 all; half part[2]; } u = {s.narrow ? v16_load_n(at, s.narrow) : v16_load(at)};
+    if (s.flip) u.all ^= 0x80;
+    x[0] = __builtin_convertvector(u.part[0], vi16);
+    x[1] = __builtin_convertvector(u.part[1], vi16);
+}
+
+/* Adds a tap of sixteen channels to the sums of a pixel. */
+CIRCLET_INLINE void depthwise_q8_add_tap(vi *acc, const vi16 *x, const int8_t *w) {
+    CIRCLET_UNROLL for (int i = 0; i < 2; i++) {
+        vi16 weights = (vi16)v_load_i8(w + i * CIRCLET_VBYTES);
+        acc[2 * i] = v_mla_i16(acc[2 * i], x[i], weights, 0);
+        acc[2 * i + 1] = v_mla_i16(acc[2 * i + 1], x[i], weights, 1);
+    }
+}
+
+/* Each pixel of the input is widened once and used by every window that it lies in. */
+CIRCLET_INLINE void depthwise_q8_slide(vi *acc, const struct depthwise_q8_params *p,
+                                       const uint8_t *in, const int8_t *w, const uint32_t more,
+                                       const struct depthwise_q8_shape s) {
+    (void)more;
+    CIRCLET_UNROLL for (int column = 0; column < (s.pixels - 1) * s.stride + s.width; column++)
+        CIRCLET_UNROLL for (int row = 0; row < s.height + s.rows - 1; row++) {
+            vi16 x[2];
+            depthwise_q8_widen(x, in + column * p->in_pixel + row * p->tap_down, s);
+            CIRCLET_UNROLL for (int i = 0; i < s.rows * s.pixels; i++) {
+                int down = row - i / s.pixels, across = column - i % s.pixels * s.stride;
+                if (down < 0 || down >= s.height || across < 0 || across >= s.width) continue;
+                depthwise_q8_add_tap(acc + 4 * i, x, w + (across * s.height + down) * 32);
+            }
+        }
+}
+
+/* Any taps of one row of outputs. */
+CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_params *p,
+                                        const uint8_t *in, const int8_t *w, const uint32_t more,
+                                        const struct depthwise_q8_shape s) {
+    (void)more;
+    CIRCLET_NO_UNROLL for (int tap = 0; tap < s.width; tap++)
+        CIRCLET_NO_UNROLL for (int row = 0; row < s.height; row++, w += 32)
+            CIRCLET_UNROLL for (int m = 0; m < s.pixels; m++) {
+                vi16 x[2];
+                depthwise_q8_widen(x, in + m * s.stride * p->in_pixel + tap * p->tap_across +
+                                          row * p->tap_down, s);
+                depthwise_q8_add_tap(acc + 4 * m, x, w);
+            }
+}
+#else
 /* Four rows as quads: four bytes of each channel side by side, the channels in the order of
  * q8_store_tile, which is that in which zips within 128 bits leave them. */
 CIRCLET_INLINE void depthwise_q8_interleave(vu8 *quads, const uint8_t *const *rows,
@@ -121,18 +191,11 @@ CIRCLET_INLINE void depthwise_q8_column(vu8 *quads, const uint8_t *at, int64_t t
         CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) quads[n] ^= 0x80;
 }
 
-/* Bytes of the weights of a channel for four taps. */
-CIRCLET_INLINE int depthwise_q8_tap_bytes(const int parts) { return parts ? 4 * parts : 8; }
-
 /* acc + the sums over even and over odd bytes, by products of int16. The window's first tap is
  * `first` bytes from the first of the four; those where no tap is are left out. */
 CIRCLET_INLINE vi depthwise_q8_add_wide(vi acc, vu8 quads, const int8_t *w, const int first,
                                         const int height) {
-#if CIRCLET_DOT_SIGNED
-    vi16 even = (vi16)((vu16)quads << 8) >> 8, odd = (vi16)quads >> 8;
-#else
     vi16 even = (vi16)quads & 0xff, odd = (vi16)((vu16)quads >> 8);
-#endif
     const int end = first + height;
     if ((first <= 0 && end > 0) || (first <= 2 && end > 2))
         acc += v_madd_i16(even, (vi16)v_load_i8(w));
@@ -210,6 +273,7 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
             w += s.rows * s.channels * depthwise_q8_tap_bytes(s.parts);
         }
 }
+#endif
 
 /* Stores one row of pixels as floats, 16 channels or fewer of each. */
 CIRCLET_INLINE void depthwise_q8_store_floats(const vi *acc, const struct depthwise_q8_params *p,
@@ -239,9 +303,9 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
                                       int64_t first, int64_t last,
                                       const struct hybrid_scale *image, const int slides,
                                       const struct depthwise_q8_shape s) {
-    const int vectors = s.channels / CIRCLET_LANES, groups = (s.height + s.rows + 2) / 4;
+    const int vectors = s.channels / CIRCLET_LANES;
     const int64_t block_bytes =
-        (int64_t)groups * s.width * s.rows * s.channels * depthwise_q8_tap_bytes(s.parts);
+        s.channels * depthwise_q8_weight_bytes(s.height, s.width, s.rows, s.parts);
     const int stored = s.narrow ? s.narrow : s.channels;
     struct q8_bounds bounds =
         q8_bounds_of(p->low, p->high, p->zero, p->out_flip, s.form);
@@ -303,8 +367,7 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
                                              parts, flip, form};
     const struct depthwise_q8_shape last = {rest, narrow, rest_pixels, rows, height, width, stride,
                                             parts, flip, form};
-    const int64_t tap_bytes =
-        (int64_t)(height + rows + 2) / 4 * width * rows * depthwise_q8_tap_bytes(parts);
+    const int64_t weight_bytes = depthwise_q8_weight_bytes(height, width, rows, parts);
     (void)scratch;
     const int64_t blocks = block ? p->channels / block : 0, even = blocks * block;
     const uint32_t *flags = x[5];
@@ -318,7 +381,7 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
         if (block)
             depthwise_q8_rows(p, in, x[1], x[2], flags, x[3], to, 0, even, scale, slides, whole);
         if (rest)
-            depthwise_q8_rows(p, in, (const int8_t *)x[1] + even * tap_bytes,
+            depthwise_q8_rows(p, in, (const int8_t *)x[1] + even * weight_bytes,
                               (const int32_t *)x[2] + even / CIRCLET_LANES * Q8_QPARAM,
                               parts > 1 ? flags + blocks : 0, x[3], to,
                               narrow ? 0 : p->channels - rest, p->channels, scale, slides, last);

@@ -65,6 +65,14 @@ CIRCLET_INLINE vi v_madd_i16(vi16 a, vi16 b) {
 #endif
 }
 
+/* acc + a * b of four lanes, the first or the last: products of int16 that widen (SMLAL). */
+#if CIRCLET_VBYTES == 16
+CIRCLET_INLINE vi v_mla_i16(vi acc, vi16 a, vi16 b, const int high) {
+    union { vi16 v; vhi16 half[2]; } x = {a}, y = {b};
+    return acc + __builtin_convertvector(x.half[high], vi) * __builtin_convertvector(y.half[high], vi);
+}
+#endif
+
 #if CIRCLET_HAS_PAIRS
 /* data0 * weights0 + data1 * weights1 of neighbouring bytes (pmaddubsw). Nothing leaves int16 where
  * neither the weights above zero nor those below add up to more than 128: 128 * 255 is 32640. */

@@ -17,6 +17,7 @@ from circlet.backends.cpu.lower.integers.depthwise_tiles import (
     Blocks,
     Tiling,
     Tilings,
+    room_of,
     tiling_work,
     tilings_of,
 )
@@ -27,6 +28,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
     bias_of,
     has_dot,
     has_pairs,
+    multiplies_by_taps,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -148,6 +150,13 @@ def pack_depthwise(
     return np.concatenate(packed)
 
 
+def pack_taps(weights: npt.NDArray[np.int16], tiling: Tiling) -> Weights:
+    """[h, w, channels] to, per block, [w, h, channels]."""
+    filled = np.pad(weights, [(0, 0), (0, 0), (0, CHANNEL_BLOCK)]).transpose(1, 0, 2)
+    blocks = [filled[..., start : start + size] for start, size in tiling.blocks.starts]
+    return np.concatenate([block.reshape(-1) for block in blocks])
+
+
 def columns_of_parts(parts: tuple[Int8, ...], tiling: Tiling) -> npt.NDArray[np.uint32]:
     """For each block a bit for every column of taps where parts behind the first are not zero."""
     more = np.any(np.stack(parts)[1:], axis=(0, 1))
@@ -229,13 +238,13 @@ def _tiling(call: Depthwise, context: Context) -> Tiling:
 
 def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Knob[Tiling]:
     """The best tiling, and the next ones of each size of blocks."""
-    window, lanes = window_of(call.op), context.vector_bytes // 4
+    window, room = window_of(call.op), room_of(context)
     families = () if context.reuses else call.tilings
     nearly = (tiling for family in families for tiling in islice(family.tilings(), _MOST_EACH))
     return Knob(
         f"depthwise_q8 {joined(size)}",
         list(dict.fromkeys([_tiling(call, context), *nearly])),
-        lambda tiling: tiling_work(tiling, window, size, lanes),
+        lambda tiling: tiling_work(tiling, window, size, room),
         always_there,
     )
 
@@ -264,6 +273,9 @@ def _pack_call(
     are_paired = has_pairs(context.target)
     if are_paired:
         parts = paired_parts(_real(parts))
+    if multiplies_by_taps(context.target):
+        wide = pack_taps(_real(parts).astype(np.int16), tiling)
+        return [wide, scaling.parameters, _NO_COLUMNS], (0, scaling.form)
     if not has_dot(context.target) and not _are_rare(parts, tiling, context.target):
         wide = pack_depthwise([_real(parts).astype(np.int16)], tiling, lanes)
         return [wide, scaling.parameters, _NO_COLUMNS], (0, scaling.form)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
+from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs, multiplies_by_taps
 from circlet.backends.cpu.lower.integers.requantisation import ChannelOrder, interleaved_lanes
 from circlet.backends.cpu.lowering import Context
 from circlet.ops.geometry import Window, Window2D
@@ -22,6 +22,7 @@ _INT16_SUMS = 16  # with products of int16 on x86: some are in memory, as operan
 _MOST_UNROLLED_TAPS = 32
 _REQUANTISE = 8
 _PARAMETER_LOADS = 4
+_WIDEN, _TAP = 1.0, 1.25  # by taps, for a register of channels
 
 
 class Blocks(NamedTuple):
@@ -96,29 +97,40 @@ class Tilings(NamedTuple):
             yield Tiling(self.blocks, self.rows, pixels, rest, self.slides)
 
 
-class _Room(NamedTuple):
-    """What a target has: bytes of a vector, and registers for accumulators."""
+class Room(NamedTuple):
+    """What a target has for sums.
+
+    Attributes:
+        vector_bytes: Bytes of a vector.
+        registers: Vectors of sums that it keeps.
+        by_taps: Whether taps follow each other, instead of columns of them.
+    """
 
     vector_bytes: int
     registers: int
+    by_taps: bool = False
 
 
-def _room(context: Context) -> _Room:
+def room_of(context: Context) -> Room:
+    """What the target of a context has."""
     if has_pairs(context.target):
-        return _Room(context.vector_bytes, _INT16_SUMS)
+        return Room(context.vector_bytes, _INT16_SUMS)
     wide = context.vector_bytes == 64 or context.target.arch == "aarch64"
-    registers = (24 if wide else 8) // (1 if has_dot(context.target) else 2)
-    return _Room(context.vector_bytes, registers)
+    registers, by_taps = 24 if wide else 8, multiplies_by_taps(context.target)
+    if not (by_taps or has_dot(context.target)):
+        registers //= 2
+    return Room(context.vector_bytes, registers, by_taps)
 
 
 def tilings_of(
     window: Window2D, size: tuple[int, int], channels: int, context: Context
 ) -> list[Tilings]:
     """Tilings for outputs of `size` rows and columns, those with the least work first."""
-    shares = _slides(window) and _shares_rows(window.rows, size[0], not has_dot(context.target))
+    room = room_of(context)
+    is_int16 = not has_dot(context.target)
+    shares = _slides(window) and _shares_rows(window.rows, size[0], is_int16, room.by_taps)
     rows = (1, 2) if shares else (1,)
     widest = [n for n in _BLOCK_SIZES if n <= context.vector_bytes][:2]
-    room = _room(context)
     families = [
         _tilings(window, size, blocks_of(channels, most), count, room)
         for most, count in product(widest, rows)
@@ -129,7 +141,7 @@ def tilings_of(
 def narrow_tilings(window: Window2D, width: int, channels: int, context: Context) -> Tilings:
     """Row by row, in the smallest blocks; the best one first."""
     blocks = blocks_of(channels, CHANNEL_BLOCK)
-    return _tilings(window, (1, width), blocks, 1, _room(context))[1]
+    return _tilings(window, (1, width), blocks, 1, room_of(context))[1]
 
 
 def _slides(window: Window2D) -> bool:
@@ -137,10 +149,10 @@ def _slides(window: Window2D) -> bool:
     return window.columns.dilation == 1 and few
 
 
-def _shares_rows(window: Window, height: int, is_int16: bool) -> bool:
+def _shares_rows(window: Window, height: int, is_int16: bool, by_taps: bool) -> bool:
     """Whether taps of two rows of outputs fit the groups of four rows that those of one need."""
-    fits = -(-(window.size + 1) // 4) == -(-window.size // 4)
-    if is_int16:
+    fits = by_taps or -(-(window.size + 1) // 4) == -(-window.size // 4)
+    if is_int16 and not by_taps:
         fits = _int16_products(window.size, 1) == _int16_products(window.size, 0)
     return height > 1 and window.stride == window.dilation == 1 and fits
 
@@ -155,7 +167,7 @@ def _int16_products(taps: int, first: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _tilings(
-    window: Window2D, size: tuple[int, int], blocks: Blocks, rows: int, room: _Room
+    window: Window2D, size: tuple[int, int], blocks: Blocks, rows: int, room: Room
 ) -> tuple[float, Tilings]:
     """Tilings of some blocks and rows; and the estimated work of the best."""
     lanes, best, work = room.vector_bytes // 4, [[0], [0]], 0.0
@@ -167,34 +179,43 @@ def _tilings(
         fitting = min(sums, room.registers) // (vectors * rows)
         most = max(1, min(fitting, size[1], _MOST_PIXELS))
         counts = range(1, most + 1)
-        interleaving = _interleave(channels, lanes)
-        costs = {n: _work(window.columns, size[1], n, rows, interleaving) for n in counts}
+        costs = {n: _work(window, size[1], n, rows, channels, room) for n in counts}
         best[place] = sorted(costs, key=lambda n: (costs[n], -n))
         number = 1 if place else blocks.channels // channels
         work += costs[best[place][0]] * vectors * number * -(-size[0] // rows)
     return work, Tilings(blocks, rows, best[0], best[1], _slides(window))
 
 
-def tiling_work(tiling: Tiling, window: Window2D, size: tuple[int, int], lanes: int) -> float:
+def tiling_work(tiling: Tiling, window: Window2D, size: tuple[int, int], room: Room) -> float:
     """The estimated work of a tiling for outputs of `size` rows and columns."""
     (height, width), blocks, work = size, tiling.blocks, 0.0
     number = blocks.channels // blocks.whole if blocks.whole else 0
     parts = ((blocks.whole, tiling.pixels, number), (blocks.rest, tiling.rest_pixels, 1))
     for channels, pixels, count in parts:
         if channels:
-            row = _work(window.columns, width, pixels, tiling.rows, _interleave(channels, lanes))
-            work += row * (channels // lanes) * count * -(-height // tiling.rows)
+            row = _work(window, width, pixels, tiling.rows, channels, room)
+            vectors = channels // (room.vector_bytes // 4)
+            work += row * vectors * count * -(-height // tiling.rows)
     return work
+
+
+def _work(window: Window2D, width: int, pixels: int, rows: int, channels: int, room: Room) -> float:
+    """Vector instructions per register of channels for `rows` rows of outputs.
+
+    Of a column of inputs that is bringing it in order, or widening it; loads of weights count as
+    instructions where products take registers alone.
+    """
+    taps = window.columns
+    if room.by_taps:
+        column, products, loads = _WIDEN * (window.rows.size + rows - 1), _TAP * window.rows.size, 0
+    else:
+        column, products, loads = _interleave(channels, room.vector_bytes // 4), 1.0, rows
+    columns = (pixels - 1) * taps.stride + taps.size
+    outputs = pixels * rows * (taps.size * products + _REQUANTISE)
+    loaded = loads * taps.size + _PARAMETER_LOADS
+    return -(-width // pixels) * (columns * column + outputs + loaded)
 
 
 def _interleave(channels: int, lanes: int) -> float:
     """Instructions that bring a column of inputs of so many channels in order."""
     return 2.0 if channels == 4 * lanes else 4.5
-
-
-def _work(taps: Window, width: int, pixels: int, rows: int, interleaving: float) -> float:
-    """Vector instructions per register of channels for `rows` rows of outputs."""
-    columns = (pixels - 1) * taps.stride + taps.size
-    loads = rows * taps.size + _PARAMETER_LOADS
-    outputs = pixels * rows * (taps.size + _REQUANTISE)
-    return -(-width // pixels) * (columns * interleaving + outputs + loads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from circlet.backends.cpu.lower.integers.q8 import has_pairs
+from circlet.backends.cpu.lower.integers.q8 import has_dot
 from circlet.backends.cpu.lower.products.product import Im2colRow, Product
 from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lowering import ParamValue
@@ -21,7 +21,7 @@ def gathers(product: Product[Any], target: Target) -> bool:
     takes less time than what is copied for it.
     """
     row = product.im2col.joined()
-    if not has_pairs(target) or product.computed is not None or row.columns > 1:
+    if has_dot(target) or product.computed is not None or row.columns > 1:
         return False
     return row.rows > 1 and row.length <= _MOST_BYTES and row.rows * row.length >= _GROUP
 

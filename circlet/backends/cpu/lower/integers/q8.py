@@ -45,6 +45,11 @@ def has_pairs(target: Target) -> bool:
     return target.has(needed)
 
 
+def multiplies_by_taps(target: Target) -> bool:
+    """Whether depthwise kernels take one tap after the other (DEPTHWISE_Q8_BY_TAPS)."""
+    return target.arch != "x86_64" and not has_dot(target)
+
+
 def activation_offset(data: Tensor, target: Target) -> int:
     """What flipping the top bit adds to stored activations on their way into the dot product."""
     signed = dot_is_signed(target)
