@@ -263,7 +263,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "group_attention_append": of_decoders,
     "group_attention_packed": of_decoders,
     "reduce_wide": wide_sums,
-    "stored_rows": integer_sums,
+    "stored_image": integer_sums,
     "quantize_rows": lambda name: rows_of_scales(DType.INT8).graph(),
     "softmax_columns": lambda name: fused(along((2, 3, 16), 1)),
     "bucketize": buckets,

@@ -34,13 +34,14 @@ from circlet.ops.operands import operand
 from circlet.ops.requantize import activation_of
 from circlet.target.targets import Target
 
-_MOST_PIXELS = 7
+_MOST_PIXELS = 8
 _PAIR_PIXELS = 5  # of each of two rows that are computed together
 _PAIR_TAPS = 9
 _MOST_TAPS = 200  # of a window whose taps are unrolled
 _MOST_UNROLLED = 400  # products of a tile
 _MOST_COLUMNS = 16
 _FEW_REGISTERS = 16  # that hold no taps beside the sums of two rows
+_HELD_TAPS, _HELD_BY_FEW = 25, 9  # that registers hold beside the sums of a tile
 _TASKS_WANTED = 64
 _LINE_BYTES = 64
 
@@ -220,10 +221,17 @@ def _shapes(rows: Rows, registers: Registers) -> list[Shape]:
     if height * width > _MOST_TAPS or width > _MOST_COLUMNS:
         return [(0, 0, 0, 1, pixels) for pixels in range(min(4, rows.width), 0, -1)]
     has_pairs = _has_pairs(rows, registers)
-    most = _PAIR_PIXELS if has_pairs else _MOST_PIXELS
+    most = _PAIR_PIXELS if has_pairs else _most_pixels(height * width, registers)
     limit = max(1, min(most, rows.width, _MOST_UNROLLED // (height * width)))
     counts = sorted(range(limit, 0, -1), key=partial(_row_cycles, rows, has_pairs))
     return [_shape(rows, pixels) for pixels in counts]
+
+
+def _most_pixels(taps: int, registers: Registers) -> int:
+    """Pixels of a tile whose sums have registers beside the taps that are held there."""
+    is_few = registers.count <= _FEW_REGISTERS
+    held = taps if taps <= (_HELD_BY_FEW if is_few else _HELD_TAPS) else 0
+    return min(_MOST_PIXELS, max(registers.count, _FEW_REGISTERS) - held)
 
 
 def _has_pairs(rows: Rows, registers: Registers) -> bool:
