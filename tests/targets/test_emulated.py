@@ -37,6 +37,7 @@ from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
+from tests.backends.cpu.test_gather import orders
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import sums as integer_sums
 from tests.backends.cpu.test_q8_arm import near_half
@@ -126,6 +127,8 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),
     "softmax down columns": lambda: along((2, 21, 9, 15), 1),
     "doubled planes": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
+    "the largest floats": lambda: orders(DType.FLOAT32),
+    "the largest of int64": lambda: orders(DType.INT64),
     "doubles": arithmetic,
     "reductions of doubles": lambda: reductions(DType.FLOAT64),
     "reductions of int64": lambda: reductions(DType.INT64),

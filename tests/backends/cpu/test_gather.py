@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from circlet.ir import DType, Quantization, Tensor
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.gather import GatherAttrs
+from circlet.ops.operands import limits
 from circlet.ops.order import CumsumAttrs, OneHotAttrs, ReverseSequenceAttrs
 from circlet.ops.scatter import SparseToDenseAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from tests.backends.cpu.cases import QUANT, Cases, each_target
+from tests.backends.cpu.harness import run_native, runnable
 
 TYPES = (DType.FLOAT32, DType.INT8, DType.INT64, DType.INT16)
 NUMBERS = (*TYPES, DType.UINT8, DType.INT32)
@@ -181,6 +185,38 @@ def test_many_of_the_largest_elements_equal_the_record(target: str) -> None:
             cases.builder.op_many("TOPK_V2", [data, count], made)
             cases.outputs.extend(made)
     cases.check(target, threads=2)
+
+
+def orders(dtype: DType) -> Cases:
+    """Rows that are cut down often or never, with ties, in either order, and of what is extreme."""
+    cases, random, count = Cases(), np.random.default_rng(2), 3001
+    mixed = cases.values(dtype, (count,))
+    low, high = (-np.inf, np.inf) if dtype.is_float else limits(dtype)
+    rows = [mixed, np.sort(mixed), np.sort(mixed)[::-1], np.full(count, mixed[0])]
+    rows += [random.choice(np.array(some, dtype.numpy), count) for some in ([low, high], [0, 1, 5])]
+    if dtype.is_float:
+        rows += [random.choice(some, count) for some in ([0.0, -0.0], [np.nan, 3.0, -np.inf])]
+        rows += [np.append(np.full(count - 9, np.nan), random.standard_normal(9))]
+    data = cases.given(np.array(rows).astype(dtype.numpy))
+    for kept in (1, 20, 32, 33, 700, 1400, count):
+        shape = (len(rows), kept)
+        made = [Tensor(f"{kept}", dtype, shape), Tensor(f"at{kept}", DType.INT32, shape)]
+        wanted = cases.constant(np.array(kept, np.int32))
+        cases.outputs.extend(cases.builder.op_many("TOPK_V2", [data, wanted], made))
+    return cases
+
+
+@each_target
+@pytest.mark.parametrize("dtype", [*NUMBERS, DType.FLOAT64], ids=lambda dtype: dtype.name)
+def test_the_largest_are_in_order_whatever_order_rows_have(dtype: DType, target: str) -> None:
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    cases = orders(dtype)
+    graph = cases.graph()
+    results = run_native(graph, cases.inputs, chosen, threads=2)
+    for got, wanted in zip(results, evaluate_graph(graph, cases.inputs), strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 @each_target

@@ -29,12 +29,13 @@ struct detection_postprocess_params {
     float overlap_threshold; /* most overlap of two boxes that come out */
 };
 
-/* What boxes take of the scratch memory: each, and all together once more. */
+/* What boxes and classes take of the scratch memory: each, and all together once more. */
 #define DETECTION_BOX_BYTES 56
+#define DETECTION_CLASS_BYTES 16
 #define DETECTION_MORE_BYTES 4096
 
 #define DETECTION_WORK 16 /* of taking a box from the queue, in comparisons of vectors */
-#define DETECTION_FEW 16  /* classes of a box for which insertion is faster than a heap */
+#define DETECTION_FEW 16  /* classes of a box for which insertion is faster than sorting */
 
 typedef struct detection {
     const struct detection_postprocess_params *p;
@@ -46,6 +47,7 @@ typedef struct detection {
     int32_t *candidates; /* boxes one of whose scores counts */
     int32_t *chosen;
     uint8_t *is_decoded;
+    radix_list classes, sorted; /* of a box */
     stop_count *stop;
     int is_stored;
 } detection;
@@ -211,27 +213,18 @@ CIRCLET_INLINE int64_t detection_insert(const detection *d, detection_out out, i
     return last + 1;
 }
 
-/* As many rows, for the best classes of a box, by a heap that is sorted then; the classes are numbers
- * of 32 bits until all of them are found. */
+/* As many rows, for the best classes of a box. */
 static void detection_rank(const detection *d, detection_out row, int64_t box) {
-    int64_t kept = d->p->per_box;
-    float *values = row.scores;
-    void *indices = row.classes;
-    const int index_size = 4;
-    for (int64_t c = 0; c < kept; c++) {
-        values[c] = detection_score(d, box, c);
-        top_k_set_index(indices, c, c, index_size);
-    }
-    for (int64_t c = kept / 2 - 1; c >= 0; c--) TOP_K_SINK(float, c, kept, values[c], c);
-    for (int64_t c = kept; c < d->p->classes; c++) {
-        float score = detection_score(d, box, c);
-        int64_t last = top_k_index(indices, 0, index_size);
-        if (TOP_K_BEHIND(values[0], last, score, c)) TOP_K_SINK(float, 0, kept, score, c);
-    }
-    for (int64_t c = kept - 1; c > 0; c--) TOP_K_TAKE_LAST(float, c);
-    for (int64_t c = 0; c < kept; c++) {
-        row.classes[c] = (float)((const int32_t *)indices)[c];
-        for (int i = 0; i < 4; i++) row.boxes[c * 4 + i] = d->corners[box * 4 + i];
+    const int64_t kept = d->p->per_box;
+    top_k_reservoir r = {d->classes, d->p->classes, 0};
+    for (int64_t c = 0; c < r.count; c++)
+        radix_set(r.list, c, radix_falling_key_f32(detection_score(d, box, c)), (int32_t)c, 4);
+    if (r.count > kept) top_k_cut(&r, kept, kept, 4);
+    const radix_list best = radix_sorted(r.list, d->sorted, kept, 4, d->stop);
+    for (int64_t i = 0; i < kept; i++) {
+        row.classes[i] = (float)best.place[i];
+        row.scores[i] = detection_score(d, box, best.place[i]);
+        for (int c = 0; c < 4; c++) row.boxes[i * 4 + c] = d->corners[box * 4 + c];
     }
 }
 
@@ -315,6 +308,9 @@ static detection detection_set_up(const struct detection_postprocess_params *p, 
     d.chosen = detection_allocate(&free, each);
     d.is_decoded = detection_allocate(&free, p->boxes);
     d.score_of_u8 = detection_allocate(&free, 256 * (int64_t)sizeof(float));
+    int32_t *numbers = detection_allocate(&free, p->classes * DETECTION_CLASS_BYTES);
+    d.classes = (radix_list){numbers, numbers + p->classes};
+    d.sorted = (radix_list){numbers + 2 * p->classes, numbers + 3 * p->classes};
     for (int64_t i = 0; i < p->boxes; i++) d.is_decoded[i] = 0;
     for (int byte = 0; is_stored && byte < 256; byte++)
         d.score_of_u8[byte] = (float)(p->score_scale * (byte - p->score_zero));

@@ -7,6 +7,7 @@
 
 #define RADIX_BITS 8
 #define RADIX (1 << RADIX_BITS)
+#define RADIX_RUN 4096 /* elements between two questions of whether to stop */
 
 /* Keys of 4 or 8 bytes, and the place that each is of. */
 typedef struct radix_list {
@@ -41,35 +42,54 @@ CIRCLET_INLINE uint32_t radix_falling_key_f32(float value) {
     return value != value ? UINT32_MAX : ~radix_key_f32(value);
 }
 
-/* Sorts by one digit of the keys; 0 where all have the same, or the run is to end. */
+CIRCLET_INLINE uint64_t radix_falling_key_f64(double value) {
+    if (value != value) return UINT64_MAX;
+    union { double value; uint64_t bits; } u = {value};
+    uint64_t bits = u.bits << 1 ? u.bits : 0;
+    return bits >> 63 ? bits : ~(bits | (uint64_t)1 << 63);
+}
+
+/* A bit for each in which any of the keys differ. */
+CIRCLET_INLINE uint64_t radix_differing(radix_list list, int64_t count, int size) {
+    uint64_t differing = 0, first = radix_key(list, 0, size);
+    for (int64_t i = 0; i < count; i++) differing |= radix_key(list, i, size) ^ first;
+    return differing;
+}
+
+/* Sorts by one digit of the keys; 0 where the run is to end. */
 CIRCLET_INLINE int radix_pass(radix_list from, radix_list to, int64_t count, int shift, int size,
                               stop_count *stop) {
-    int64_t start[RADIX];
-    for (int64_t i = 0; i < RADIX; i++) start[i] = 0;
-    for (int64_t i = 0; i < count; i++) {
-        start[radix_digit(radix_key(from, i, size), shift)]++;
-        if (stop_after(stop, 1)) return 0;
+    int32_t start[RADIX] = {0};
+    for (int64_t i = 0, end; i < count; i = end) {
+        end = s_min_i64(i + RADIX_RUN, count);
+        for (int64_t k = i; k < end; k++) start[radix_digit(radix_key(from, k, size), shift)]++;
+        if (stop_after(stop, RADIX_RUN)) return 0;
     }
-    if (start[radix_digit(radix_key(from, 0, size), shift)] == count) return 0;
-    for (int64_t i = 0, sum = 0; i < RADIX; i++) {
-        int64_t own = start[i];
+    for (int32_t i = 0, sum = 0; i < RADIX; i++) {
+        int32_t own = start[i];
         start[i] = sum;
         sum += own;
     }
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t key = radix_key(from, i, size);
-        radix_set(to, start[radix_digit(key, shift)]++, key, from.place[i], size);
-        if (stop_after(stop, 1)) return 0;
+    for (int64_t i = 0, end; i < count; i = end) {
+        end = s_min_i64(i + RADIX_RUN, count);
+        for (int64_t k = i; k < end; k++) {
+            uint64_t key = radix_key(from, k, size);
+            radix_set(to, start[radix_digit(key, shift)]++, key, from.place[k], size);
+        }
+        if (stop_after(stop, RADIX_RUN)) return 0;
     }
     return 1;
 }
 
 /* The list, or `other`, in rising order of its keys, equal ones in the order that they have; in any
- * order where the run is to end. */
+ * order where the run is to end. Digits are of bits that differ. */
 CIRCLET_INLINE radix_list radix_sorted(radix_list list, radix_list other, int64_t count, int size,
                                        stop_count *stop) {
-    for (int shift = 0; count && shift < 8 * size; shift += RADIX_BITS) {
-        if (!radix_pass(list, other, count, shift, size, stop)) continue;
+    uint64_t differing = count ? radix_differing(list, count, size) : 0;
+    while (differing) {
+        const int shift = __builtin_ctzll(differing);
+        if (!radix_pass(list, other, count, shift, size, stop)) return list;
+        differing &= ~((uint64_t)(RADIX - 1) << shift);
         radix_list sorted = other;
         other = list, list = sorted;
     }

@@ -77,6 +77,9 @@ def _lower_cumsum(op: Op, context: Context) -> None:
 LOWERINGS.add(Lowering("CUMSUM", "cumsum", _refuses_cumsum, _lower_cumsum))
 
 
+_RESERVOIR = 512  # elements besides those that are kept, so that they are seldom cut down
+
+
 def _refuses_top_k(op: Op, target: Target) -> str | None:
     if op.kind != TOP_K and top_count(op) is None:
         return "the count is not constant"
@@ -88,13 +91,24 @@ def _refuses_top_k(op: Op, target: Target) -> str | None:
 def _lower_top_k(op: Op, context: Context) -> None:
     data, (values, indices) = operand(op, 0), _pair(op.outputs)
     columns = data.static_shape[-1]
-    params: dict[str, ParamValue] = {"columns": columns, "kept": values.static_shape[-1]}
+    kept = values.static_shape[-1]
+    capacity = min(columns, kept + max(kept, _RESERVOIR))
+    entry = max(4, element_bytes(data)) + 4
+    params: dict[str, ParamValue] = {"columns": columns, "kept": kept, "capacity": capacity}
     kernel = Kernel("top_k.h", "top_k", (EXPRESSION_TYPES[data.dtype], element_bytes(indices)))
     counts = [ref_or_none(context, tensor) for tensor in op.inputs[1:]] if op.kind == TOP_K else []
     counts = counts or [NoRef(), NoRef()]
     results = TensorRef(values), TensorRef(indices)
     operands = (source_ref(context, data), *results, StopRef(), *counts)
-    context.call(op, kernel, params, operands, (values, indices), tasks=data.elements // columns)
+    context.call(
+        op,
+        kernel,
+        params,
+        operands,
+        (values, indices),
+        tasks=data.elements // columns,
+        scratch_bytes=(capacity + kept) * entry,
+    )
 
 
 def _pair(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:

@@ -18,8 +18,8 @@ from circlet.ops.detection import KIND, DetectionAttrs, classes_per_box
 from circlet.ops.operands import operand, scale_of, zero_of
 from circlet.target.targets import Target
 
-# DETECTION_BOX_BYTES and DETECTION_MORE_BYTES of detection_postprocess.h.
-_BOX_BYTES, _MORE_BYTES = 56, 4096
+# DETECTION_BOX_BYTES and so on of detection_postprocess.h.
+_BOX_BYTES, _CLASS_BYTES, _MORE_BYTES = 56, 16, 4096
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -62,7 +62,7 @@ def _lower(op: Op, context: Context) -> None:
     operands = (*sources, *(TensorRef(tensor) for tensor in op.outputs), StopRef())
     flags = (int(_stored(op)), int(attrs.use_regular_nms))
     kernel = Kernel("detection_postprocess.h", "detection_postprocess", flags)
-    scratch = boxes * _BOX_BYTES + _MORE_BYTES
+    scratch = boxes * _BOX_BYTES + attrs.num_classes * _CLASS_BYTES + _MORE_BYTES
     context.call(op, kernel, params, operands, op.outputs, scratch_bytes=scratch)
 
 
