@@ -21,7 +21,7 @@ FUSED_ROWS = "FUSED_ROWS"
 FUSED_ATTENTION = "FUSED_ATTENTION"
 FUSED_RESIDUAL = "FUSED_RESIDUAL"
 FUSED_STRIPE = "FUSED_STRIPE"
-FUSED_SOFTMAX = "FUSED_SOFTMAX"
+FUSED_COLUMNS = "FUSED_COLUMNS"
 
 
 @dataclass(frozen=True)
@@ -155,4 +155,4 @@ _register(FUSED_ROWS, FusedRowsAttrs, (1, _MANY))
 _register(FUSED_ATTENTION, AttentionAttrs, (3, 4))
 _register(FUSED_RESIDUAL, FusedAttrs, (4, 4))
 _register(FUSED_STRIPE, StripeAttrs, (1, _MANY))
-_register(FUSED_SOFTMAX, FusedAttrs, (1, 1))
+_register(FUSED_COLUMNS, FusedAttrs, (1, 1))

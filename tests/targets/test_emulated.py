@@ -29,7 +29,7 @@ from circlet.ops.quotient import DivAttrs
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.options import Options
 from tests.backends.cpu.cases import QUANT, Cases, Network
-from tests.backends.cpu.passes.test_fuse_softmax import along
+from tests.backends.cpu.passes.test_fuse_columns import NORMS, along
 from tests.backends.cpu.passes.test_resize_planes import resized
 from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even, rows_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
@@ -126,6 +126,7 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "signed rows of scales": lambda: rows_of_scales(DType.INT8),
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),
     "softmax down columns": lambda: along((2, 21, 9, 15), 1),
+    "norms down columns": lambda: along((2, 21, 9, 15), 1, attrs=NORMS[0]),
     "doubled planes": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
     "the largest floats": lambda: orders(DType.FLOAT32),
     "the largest of int64": lambda: orders(DType.INT64),

@@ -69,6 +69,7 @@ FAMILIES = (
     "reductions.l2_norm",
     "reductions.instance_norm",
     "reductions.local_response_norm",
+    "reductions.columns",
     "reductions.fft",
     "reductions.reduce_window",
     "reductions.col2im",

@@ -89,6 +89,7 @@ _ROWS = (
     _row("instance_factors", "instance_norm", "scales by deviations", _L, "norm", ""),
     _row("instance_norm", "instance_norm", "images by channels", _L, "norm", ""),
     _row("local_response_norm", "local_response_norm", "local response norms", _O, "norm", ""),
+    _row("local_response_columns", "local_response_norm", "the same down columns", _O, "norm", ""),
     _row("pool", "pool", "pooling", _L, "pool", "face_detection_short_range"),
     _row("cumsum", "cumsum", "cumulative sums", _O, "gather", ""),
     _row("rfft", "fft", "real Fourier transforms", _L, "fft", "yamnet_audio_classifier"),

@@ -45,7 +45,7 @@ from tests.backends.cpu.bound_nets import (
     sorted_distinct,
 )
 from tests.backends.cpu.cases import QUANT, Cases
-from tests.backends.cpu.passes.test_fuse_softmax import along, fused
+from tests.backends.cpu.passes.test_fuse_columns import NORMS, along, fused
 from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_box_heads import detector
 from tests.backends.cpu.test_col2im import images
@@ -266,6 +266,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "stored_image": integer_sums,
     "quantize_rows": lambda name: rows_of_scales(DType.INT8).graph(),
     "softmax_columns": lambda name: fused(along((2, 3, 16), 1)),
+    "local_response_columns": lambda name: fused(along((2, 3, 16), 1, attrs=NORMS[0])),
     "bucketize": buckets,
     "cast": halves,
     "bbox_transform": regions,

@@ -18,7 +18,7 @@ from circlet.target.targets import Target
 
 _TASK_ELEMENTS = 1 << 12
 _MOST_LANES = 16
-_ROOTS = {0.5: 2, 0.75: 3, 1.0: 4}
+ROOTS = {0.5: 2, 0.75: 3, 1.0: 4}  # how many quarters a power has
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -46,7 +46,7 @@ def _lower(op: Op, context: Context) -> None:
     }
     context.call(
         op,
-        Kernel("local_response_norm.h", "local_response_norm", (_ROOTS.get(attrs.beta, 0),)),
+        Kernel("local_response_norm.h", "local_response_norm", (ROOTS.get(attrs.beta, 0),)),
         params,
         (source_ref(context, source), TensorRef(result)),
         (result,),

@@ -1,11 +1,9 @@
-"""SOFTMAX and LOG_SOFTMAX of dense rows, SOFTMAX of columns.
+"""SOFTMAX and LOG_SOFTMAX of dense rows.
 
 The powers of 8-bit differences become tables.
 """
 
 from __future__ import annotations
-
-from math import prod
 
 import numpy as np
 
@@ -21,15 +19,12 @@ from circlet.backends.cpu.lowering import (
 )
 from circlet.ir import DType, Op
 from circlet.ops import gemmlowp, softmax16
-from circlet.ops.fused import FUSED_SOFTMAX, parts_of
-from circlet.ops.layout import permutation
 from circlet.ops.operands import limits, operand, scale_of, zero_of
 from circlet.ops.requantize import rounding_divide_by_pot
 from circlet.ops.softmax import SoftmaxAttrs, exponent_params, int16_factor
 from circlet.target.targets import Target
 
 _TASK_ELEMENTS = 1 << 12
-_COLUMN_VECTORS = 4  # SOFTMAX_FLIGHT
 _SUM_INTEGER_BITS = 12
 _MOST_TERMS = 1 << _SUM_INTEGER_BITS
 _MOST_WIDE_TERMS = 1 << 15  # of 15 bits each: sums fit 30
@@ -73,34 +68,6 @@ def _lower_float(op: Op, context: Context) -> None:
     kernel = Kernel("softmax_f32.h", f"{op.kind.lower()}_f32")
     operands = (source_ref(context, operand(op, 0)), TensorRef(result))
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
-
-
-def _takes(op: Op, target: Target) -> None:
-    """The pass fuses only what this lowering takes."""
-
-
-def _lower_columns(op: Op, context: Context) -> None:
-    result = op.outputs[0]
-    ahead, softmax, _ = parts_of(op)
-    order, shape = permutation(ahead), result.static_shape
-    assert order is not None
-    axis = order[-1]
-    count, columns = shape[axis], prod(shape[axis + 1 :])
-    width = _COLUMN_VECTORS * context.vector_bytes // 4
-    plane_blocks = -(-columns // width)
-    blocks = prod(shape[:axis]) * plane_blocks
-    per_task = max(1, _TASK_ELEMENTS // (count * width))
-    params: dict[str, ParamValue] = {
-        "blocks": blocks,
-        "blocks_per_task": per_task,
-        "plane_blocks": plane_blocks,
-        "columns": columns,
-        "count": count,
-        "beta": float(np.float32(softmax.attributes(SoftmaxAttrs).beta)),
-    }
-    operands = (source_ref(context, operand(op, 0)), TensorRef(result))
-    kernel = Kernel("softmax_columns.h", "softmax_columns")
-    context.call(op, kernel, params, operands, (result,), tasks=-(-blocks // per_task))
 
 
 def power_tables(op: Op) -> tuple[np.ndarray, np.ndarray, int]:
@@ -176,7 +143,6 @@ def _lower_log_stored(op: Op, context: Context) -> None:
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
-LOWERINGS.add(Lowering(FUSED_SOFTMAX, "softmax_columns", _takes, _lower_columns))
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_f32", _refuses_float, _lower_float))
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_q8", _refuses_stored, _lower_stored, rank=Rank.INT8))
 LOWERINGS.add(Lowering("SOFTMAX", "softmax_q16", _refuses_wide, _lower_wide, rank=Rank.INT16))
