@@ -79,27 +79,51 @@ CIRCLET_INLINE void top_k_insert(top_k_reservoir *r, uint64_t key, int64_t place
     if (r->count == kept) r->limit = radix_key(r->list, kept - 1, size);
 }
 
+typedef union top_k_keys {
+    uint32_t of_4[TOP_K_BLOCK];
+    uint64_t of_8[TOP_K_BLOCK];
+} top_k_keys;
+
+/* Keeps those of n keys, of places from `from` on, that are below the limit. */
+CIRCLET_INLINE void top_k_append(top_k_reservoir *r, const top_k_keys *keys, int64_t from,
+                                 int64_t n, int size) {
+    const radix_list block = {(void *)keys, 0};
+    int64_t i = 0;
+    if (size == 4)
+        for (; i + CIRCLET_LANES <= n; i += CIRCLET_LANES) {
+            vi key = v_load_i32((const int32_t *)keys->of_4 + i);
+            vi below = (vi)((vu)key < (vu)v_splat_i32((int32_t)r->limit));
+            vi place = v_iota() + v_splat_i32((int32_t)(from + i));
+            v_compress_i32((int32_t *)r->list.key + r->count, key, below);
+            r->count += v_compress_i32(r->list.place + r->count, place, below);
+        }
+    for (; i < n; i++) {
+        uint64_t key = radix_key(block, i, size);
+        radix_set(r->list, r->count, key, (int32_t)(from + i), size);
+        r->count += key < r->limit;
+    }
+}
+
 /* Takes what is below the limit of the next n <= TOP_K_BLOCK elements. */
 CIRCLET_INLINE void top_k_block(top_k_reservoir *r, const void *row, int64_t from, int64_t n,
                                 int64_t kept, int type, int is_few) {
     const int size = top_k_key_size(type);
-    union { uint32_t of_4[TOP_K_BLOCK]; uint64_t of_8[TOP_K_BLOCK]; } keys;
-    const radix_list block = {&keys, 0};
     const uint64_t limit = r->limit;
+    top_k_keys keys;
+    const radix_list block = {&keys, 0};
     int is_any = 0;
     for (int64_t i = 0; i < n; i++) {
         if (size == 8) is_any |= (keys.of_8[i] = top_k_key(row, from + i, type)) < limit;
         else is_any |= (keys.of_4[i] = (uint32_t)top_k_key(row, from + i, type)) < (uint32_t)limit;
     }
     if (!is_any) return;
+    if (!is_few) {
+        top_k_append(r, &keys, from, n, size);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) {
         uint64_t key = radix_key(block, i, size);
-        if (!is_few) {
-            radix_set(r->list, r->count, key, (int32_t)(from + i), size);
-            r->count += key < limit;
-        } else if (key < r->limit) {
-            top_k_insert(r, key, from + i, kept, size);
-        }
+        if (key < r->limit) top_k_insert(r, key, from + i, kept, size);
     }
 }
 
