@@ -117,11 +117,16 @@ CIRCLET_INLINE void bounded_unique_rising(const struct bounded_unique_rising_par
     list = radix_sorted(list, other, count, wide, &stop);
     if (stop_after(&stop, 0)) return;
     int64_t found = 0;
-    for (int64_t i = 0; i < count; i++) {
-        int is_new = !i || radix_key(list, i, wide) != radix_key(list, i - 1, wide);
-        if (is_new) unique_add(&out, x[0], found++, list.place[i]);
-        unique_meet(&out, found - 1, list.place[i]);
-        if (stop_after(&stop, 1)) return;
+    uint64_t last = 0;
+    for (int64_t i = 0, run_end; i < count; i = run_end) {
+        run_end = s_min_i64(i + RADIX_RUN, count);
+        for (int64_t k = i; k < run_end; k++) {
+            uint64_t key = radix_key(list, k, wide);
+            if (key != last || !found) unique_add(&out, x[0], found++, list.place[k]);
+            if (out.inverse || out.counts) unique_meet(&out, found - 1, list.place[k]);
+            last = key;
+        }
+        if (stop_after(&stop, RADIX_RUN)) return;
     }
     *out.found = found;
 }
