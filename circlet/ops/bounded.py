@@ -71,6 +71,17 @@ class SizeListAttrs:
 
 
 @dataclass(frozen=True)
+class WhereAttrs:
+    """Where the numbers of a place stand.
+
+    Attributes:
+        is_turned: Whether in a column; otherwise in a row.
+    """
+
+    is_turned: bool = False
+
+
+@dataclass(frozen=True)
 class AxisAttrs:
     """The axis along which parts follow each other; those in front of it have one place each."""
 
@@ -143,7 +154,9 @@ def _where(op: Op, inputs: Arrays) -> list[np.ndarray]:
     condition, axis = present(inputs[0]), leading_axis(operand(op, 0))
     count = count_of(inputs[1], condition.shape[axis]) if condition.ndim else 1
     found = np.argwhere(np.take(condition, range(count), axis) if condition.ndim else condition)
-    return [_filled(_empty(op.outputs[0]), found), _count(len(found))]
+    result = _empty(op.outputs[0])
+    _filled(result.T if op.attributes(WhereAttrs).is_turned else result, found)
+    return [result, _count(len(found))]
 
 
 def leading_axis(tensor: Tensor) -> int:
@@ -274,7 +287,7 @@ def _register(
 _MANY = 1 << 17
 _register(SIZE, _size, (1, _MANY), SizeAttrs)
 _register(SIZE_LIST, _size_list, (0, _MANY), SizeListAttrs, required=0)
-_register(WHERE, _where, (2, 2), outputs=2)
+_register(WHERE, _where, (2, 2), WhereAttrs, 2)
 _register(CONCATENATION, _concatenation, (2, _MANY), AxisAttrs, required=2)
 _register(TOP_K, _top_k, (3, 3), outputs=2, cost=_top_k_cost)
 _register(TAIL, _tail, (2, 2), TailAttrs, required=2)

@@ -23,11 +23,11 @@ from circlet.ops.bounded import (
     UNIQUE,
     WHERE,
     DistinctAttrs,
+    WhereAttrs,
     count_tensor,
 )
 from circlet.ops.gather import GatherAttrs
 from circlet.ops.onnx.record import attributes
-from circlet.ops.opdef import NoAttrs
 from circlet.ops.operands import operand
 from circlet.ops.quantize import CastAttrs
 from circlet.ops.shape import ReshapeAttrs
@@ -42,7 +42,8 @@ def _bind_where(op: Op, bounds: Bounds) -> None:
     sizes = bounds.sizes(condition)
     if not sizes or (is_open(sizes) and not leads(sizes)):
         raise NotBoundError("it looks along an inner axis whose size depends on the data")
-    _bind_found(op, bounds, WHERE, [bounds.tensor(condition), _only_count(sizes, op, bounds)])
+    inputs = [bounds.tensor(condition), _only_count(sizes, op, bounds)]
+    _bind_found(op, bounds, WHERE, inputs, WhereAttrs())
 
 
 def _only_count(sizes: Numbers, op: Op, bounds: Bounds) -> Tensor | None:
@@ -102,7 +103,7 @@ def _bind_compress(op: Op, bounds: Bounds) -> None:
     (size,) = [s for s in bounds.sizes(op.outputs[0]) if s not in sizes]
     room, found = most_of(size), count_tensor(f"{op.name} (size)")
     rows, places = (Tensor(op.name, DType.INT64, shape) for shape in ((room, 1), (room,)))
-    bounds.add(op, WHERE, [flags, None], NoAttrs(), [rows, found])
+    bounds.add(op, WHERE, [flags, None], WhereAttrs(), [rows, found])
     bounds.find(size, found)
     bounds.add(op, "RESHAPE", [rows], ReshapeAttrs((room,)), [places])
     given = bounds.tensor(data)

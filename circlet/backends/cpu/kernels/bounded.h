@@ -63,6 +63,7 @@ struct bounded_where_params {
     int64_t inner;               /* elements of a run */
     int64_t per_count;           /* runs, or elements of the only one, to a place that is counted */
     int64_t axes;
+    int64_t room;                /* for places, from column to column of the result */
     int64_t sizes[BOUNDED_AXES]; /* of the axes but the innermost */
 };
 
@@ -79,13 +80,34 @@ CIRCLET_INLINE int bounded_is_set(const char *from, int64_t i, int size, int is_
     return (is_float ? bits << 1 : bits) != 0; /* -0 is 0 */
 }
 
+/* The places of elements that are not 0 in whole vectors of a run, `done` elements in all. As many
+ * numbers as a vector has lanes may be written behind them. */
+CIRCLET_INLINE int64_t bounded_where_vectors(const char *from, int64_t count, int64_t *to, int size,
+                                             int is_float, int64_t *done) {
+    int64_t found = 0, i = 0;
+    for (; i + CIRCLET_LANES <= count; i += CIRCLET_LANES) {
+        const char *at = from + i * size;
+        vi x = size == 1 ? v_widen_u8((const uint8_t *)at) : v_load_i32((const int32_t *)at);
+        if (is_float) x = (vi)((vu)x << 1); /* -0 is 0 */
+        int32_t places[CIRCLET_LANES];
+        int64_t more = v_compress_i32(places, v_iota(), (vi)(x != v_zero_i32()));
+        if (!more) continue;
+        for (int k = 0; k < CIRCLET_LANES; k++) to[found + k] = i + places[k];
+        found += more;
+    }
+    *done = i;
+    return found;
+}
+
 /* The places of the elements of a run that are not 0; each is written before it is known whether
  * it counts, as a branch on it could not be foreseen. Rows of the result lie behind each other. */
 CIRCLET_INLINE int64_t bounded_where_run(const char *from, int64_t count, int64_t *to,
                                          const int64_t *outer, int64_t axes, int size,
                                          int is_float) {
-    int64_t found = 0;
-    for (int64_t i = 0; i < count; i++) {
+    int64_t found = 0, i = 0;
+    if (CIRCLET_VBYTES == 64 && axes == 1 && size < 8)
+        found = bounded_where_vectors(from, count, to, size, is_float, &i);
+    for (; i < count; i++) {
         if (size == 1 && i + 8 <= count && !bounded_any_of_eight(from + i)) {
             i += 7;
             continue;
@@ -107,10 +129,21 @@ CIRCLET_INLINE int64_t bounded_where_places(const char *from, int64_t count, int
     return bounded_where_run(from, count, to, outer, axes, size, is_float);
 }
 
+/* The same, each place a column: a row of the result, of `room` numbers, for each axis. */
+CIRCLET_INLINE int64_t bounded_where_turned(const char *from, int64_t count, int64_t *to,
+                                            int64_t room, const int64_t *outer, int64_t axes,
+                                            int size, int is_float) {
+    int64_t *last = to + (axes - 1) * room;
+    int64_t found = bounded_where_run(from, count, last, outer, 1, size, is_float);
+    for (int64_t k = 0; k < axes - 1; k++)
+        for (int64_t i = 0; i < found; i++) to[k * room + i] = outer[k];
+    return found;
+}
+
 /* Operands: elements, count of their leading axis or null, places, number of places. */
 CIRCLET_INLINE void bounded_where(const struct bounded_where_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end, int size,
-                                  int is_float) {
+                                  int is_float, int is_turned) {
     (void)scratch, (void)begin, (void)end;
     int64_t rows = p->rows, inner = p->inner, found = 0, outer[BOUNDED_AXES] = {0};
     if (rows > 1) rows = bounded_count(x[1], rows / p->per_count) * p->per_count;
@@ -122,8 +155,11 @@ CIRCLET_INLINE void bounded_where(const struct bounded_where_params *p, void *co
             rest /= p->sizes[k];
         }
         const char *from = (const char *)x[0] + row * p->inner * size;
-        int64_t *to = (int64_t *)x[2] + found * p->axes;
-        found += bounded_where_places(from, inner, to, outer, p->axes, size, is_float);
+        int64_t *to = (int64_t *)x[2] + (is_turned ? found : found * p->axes);
+        if (is_turned)
+            found += bounded_where_turned(from, inner, to, p->room, outer, p->axes, size, is_float);
+        else
+            found += bounded_where_places(from, inner, to, outer, p->axes, size, is_float);
     }
     *(int64_t *)x[3] = found;
 }

@@ -303,13 +303,14 @@ CIRCLET_FOLD(v_fold_add_i32, int32_t, vi, a + b)
 CIRCLET_FOLD(v_fold_max_i32, int32_t, vi, v_max_i32(a, b))
 CIRCLET_FOLD(v_fold_min_i32, int32_t, vi, v_min_i32(a, b))
 
-/* Stores the lanes that a mask selects side by side: how many. What lies behind them, up to a vector
- * in all, means nothing. */
+/* Stores the lanes that a mask selects side by side: how many. What lies behind them, up to a
+ * vector in all, means nothing. */
 CIRCLET_INLINE int64_t v_compress_i32(int32_t *p, vi x, vi mask) {
 #if CIRCLET_VBYTES == 64
     typedef int32_t plain __attribute__((vector_size(64)));
-    unsigned short set = __builtin_ia32_cmpd512_mask((plain)mask, (plain){0}, 1, (unsigned short)-1);
-    v_store_i32(p, (vi)__builtin_ia32_compresssi512_mask((plain)x, (plain){0}, set));
+    const plain zero = {0};
+    unsigned short set = __builtin_ia32_cmpd512_mask((plain)mask, zero, 1, (unsigned short)-1);
+    v_store_i32(p, (vi)__builtin_ia32_compresssi512_mask((plain)x, zero, set));
     return __builtin_popcount(set);
 #else
     int64_t count = 0;
