@@ -13,15 +13,16 @@ from circlet.ops.lut import EIGHT_BIT
 from circlet.passes import Rewriter
 
 _MOST_AXES = 6
-_MOST_PARTS = 16
+_MOST_PARTS = 32
 
 
 @dataclass(frozen=True)
 class FuseTables:
-    """Compute chains of 8-bit ops by one look-up where one tensor's bytes decide the result.
+    """Compute chains of element-wise ops by one look-up from bytes to bytes.
 
-    Before: `MUL(x, LOGISTIC(x)) -> y`, two ops. After: one `FUSED_ELEMENTWISE` op of x that holds
-    both. What others read in between is a table of its own.
+    Before: `MUL(x, LOGISTIC(x)) -> y`, two ops of bytes; or `DequantizeLinear(x) -> ... ->
+    QuantizeLinear`, whatever lies between. After: one `FUSED_ELEMENTWISE` op of x that holds all.
+    What others read in between is a table of its own, or stays where it is no byte.
     """
 
     name = "fuse-tables"
@@ -35,56 +36,72 @@ class FuseTables:
             table = _table_of(op, made)
             if table is not None:
                 tables[op] = made[op.outputs[0]] = table
-        gone = {op: t for op, t in tables.items() if _is_only_in(tables, op, rewriter)}
-        longer = {op: t for op, t in tables.items() if len(t.parts) > 1 and op not in gone}
+        inner, ends = _inner_and_ends(tables, rewriter)
+        longer = [op for op in ends if len(tables[op].parts) > 1]
         if not longer:
             return False
-        for op, table in longer.items():
-            fused = fused_op(FUSED_ELEMENTWISE, op.outputs, FusedAttrs(table.parts))
-            fused.origin = Origin.union(part.origin for part in table.parts)
+        for op in longer:
+            parts = tables[op].parts
+            fused = fused_op(FUSED_ELEMENTWISE, op.outputs, FusedAttrs(parts))
+            fused.origin = Origin.union(part.origin for part in parts)
             rewriter.replace([op], fused)
-        for op in gone:
+        for op in inner:
             rewriter.remove(op)
         return rewriter.finish()
 
 
 @dataclass(frozen=True)
 class _Table:
-    """Ops, in execution order, whose last result follows from one tensor."""
+    """Ops, in execution order, whose last result follows from the bytes of one tensor."""
 
     source: Tensor
     parts: tuple[Op, ...]
 
 
-def _is_only_in(tables: Mapping[Op, _Table], op: Op, rewriter: Rewriter) -> bool:
-    """Whether tables alone read what an op computes, so that they compute it themselves."""
-    (result,) = op.outputs
-    if result in rewriter.boundary:
-        return False
-    return not rewriter.any_reader(
-        result, lambda reader: reader not in tables or tables[reader].source is result
-    )
+def _inner_and_ends(tables: dict[Op, _Table], rewriter: Rewriter) -> tuple[list[Op], list[Op]]:
+    """The ops that tables alone read, which compute them themselves; and those that end a table."""
+    inner: list[Op] = []
+    ends: list[Op] = []
+    used: set[Op] = set()
+    for op in reversed(tables):
+        (result,) = op.outputs
+        readers = rewriter.readers(result)
+        is_read_inside = all(r in used and tables[r].source is not result for r in readers)
+        if result not in rewriter.boundary and is_read_inside:
+            inner.append(op)
+        elif _is_bytes(result):
+            ends.append(op)
+        else:
+            continue
+        used.add(op)
+    return inner, ends
 
 
 def _table_of(op: Op, made: Mapping[Tensor, _Table]) -> _Table | None:
-    """The table that ends with an op, or None where none gives its result."""
+    """The table that ends with an op, or None where no bytes decide its result."""
     record = find(op.label)
     if len(op.outputs) != 1 or record is None:
         return None
     if op.kind != "QUANTIZE" and record.scalar is None:
         return None
     inputs = [tensor for tensor in op.inputs if tensor is not None]
-    if not all(map(_is_bytes, (*inputs, op.outputs[0]))):
-        return None
     computed = [t for t in inputs if not (t.is_constant and t.elements == 1)]
+    if not computed or op.outputs[0].static_shape != computed[0].static_shape:
+        return None
     before = [made.get(tensor) for tensor in computed]
     sources = {b.source if b else t for b, t in zip(before, computed, strict=True)}
-    if len(sources) != 1 or op.outputs[0].static_shape != computed[0].static_shape:
-        return None
     parts = dict.fromkeys(part for table in before if table for part in table.parts)
-    if len(parts) < _MOST_PARTS:
-        return _Table(sources.pop(), (*parts, op))
-    return _Table(computed[0], (op,)) if len({*computed}) == 1 else None
+    if len(parts) >= _MOST_PARTS:
+        parts, sources = {}, {*computed}
+    if len(sources) != 1 or not all(map(_is_bytes, sources)) or not _has_one_scale(op):
+        return None
+    return _Table(sources.pop(), (*parts, op))
+
+
+def _has_one_scale(op: Op) -> bool:
+    """Whether the result has no scales of channels, which a table knows nothing of."""
+    quant = op.outputs[0].quant
+    return quant is None or not quant.is_per_channel
 
 
 def _is_bytes(tensor: Tensor) -> bool:
