@@ -26,13 +26,14 @@ from circlet.ops.operands import (
     zero_of,
 )
 from circlet.ops.parts import by_rows, centred, matmul
-from circlet.ops.requantization import requantization_of
+from circlet.ops.requantization import requantization_of, rounds_to_even
 from circlet.ops.requantize import (
     multiply_by_quantized_multiplier,
     multiply_wide,
     quantize_multipliers,
     wrap_int32,
 )
+from circlet.ops.weighted import scaled_to_even
 
 _STEPS = 16  # of a sum that is requantised
 
@@ -94,14 +95,13 @@ def _integer(op: Op, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _requantised(op: Op, total: npt.NDArray[np.int64]) -> np.ndarray:
-    mantissa, shift = factors(op)
-    wide = requantization_of(op).accumulator_bits == 64
-    scaled = (
-        multiply_wide(total, mantissa, shift)
-        if wide
-        else multiply_by_quantized_multiplier(wrap_int32(total), mantissa, shift)
-    )
     result = op.outputs[0]
+    if rounds_to_even(op):
+        scaled = scaled_to_even(total, operand(op, 0), operand(op, 1), result)
+    elif requantization_of(op).accumulator_bits == 64:
+        scaled = multiply_wide(total, *factors(op))
+    else:
+        scaled = multiply_by_quantized_multiplier(wrap_int32(total), *factors(op))
     return np.clip(scaled + zero_of(result), *limits(result.dtype)).astype(result.dtype.numpy)
 
 

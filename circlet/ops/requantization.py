@@ -64,8 +64,11 @@ def is_evaluated(op: Op) -> bool:
     if is_default(op):
         return True
     data = op.input(_DATA[op.kind]) if op.kind in _DATA else None
-    has_weights = op.kind != "BATCH_MATMUL" and data is not None and data.dtype.bits == 8
-    return has_weights and op.requantization in (DOUBLE, SINGLE, FLOAT, EVEN)
+    if data is None or data.dtype.bits != 8:
+        return False
+    if op.kind == "BATCH_MATMUL":
+        return op.requantization == EVEN
+    return op.requantization in (DOUBLE, SINGLE, FLOAT, EVEN)
 
 
 def rounds_to_even(op: Op) -> bool:

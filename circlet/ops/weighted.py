@@ -68,6 +68,14 @@ def single_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray
         return np.asarray(product / np.float32(scalar_quant(output)[0]), np.float32)
 
 
+def scaled_to_even(
+    total: npt.NDArray[np.int64], data: Tensor, weights: Tensor, output: Tensor
+) -> npt.NDArray[np.int64]:
+    """Output steps of sums as ONNX Runtime scales them: by one float product, halves to even."""
+    scaled = wrap_int32(total).astype(np.float32) * single_factors(data, weights, output)
+    return np.rint(np.clip(scaled, INT32_MIN, INT32_MAX)).astype(np.int64)
+
+
 def output_factors(data: Tensor, weights: Tensor, output: Tensor) -> npt.NDArray[np.float64]:
     """Real factors from accumulator to output steps, one per weight scale.
 
@@ -208,8 +216,7 @@ def _requantised(
     if policy.rounding == "float":
         return _float_requantise(wrap_int32(total) if wraps else total, real_factors(*tensors))
     if policy.rounding == "even":
-        scaled = wrap_int32(total).astype(np.float32) * single_factors(*tensors)
-        return np.rint(np.clip(scaled, INT32_MIN, INT32_MAX)).astype(np.int64)
+        return scaled_to_even(total, *tensors)
     mantissa, shift = quantize_multipliers(output_factors(*tensors))
     if not wraps:
         return multiply_wide(total, mantissa, shift)

@@ -34,12 +34,13 @@ _PRODUCTS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
 
 @dataclass(frozen=True)
 class FuseQdq:
-    """Give convolutions and fully connected layers the integers around them.
+    """Give convolutions, fully connected layers and products of matrices the integers around them.
 
     Before: `DequantizeLinear(x) -> CONV_2D(DequantizeLinear(w)) -> RELU -> QuantizeLinear`. After:
-    `CONV_2D{RELU}` of INT8, whose sums are scaled as ONNX Runtime does it. What only moves elements
-    moves the stored ones. Results differ by one step at most, where float sums were rounded, so
-    that sessions run it whatever their level is.
+    `CONV_2D{RELU}` of INT8, whose sums are scaled as ONNX Runtime does it, as are those of
+    BATCH_MATMUL over two such operands. What only moves elements moves the stored ones. Results
+    differ by one step at most, where float sums were rounded, so that sessions run it whatever
+    their level is.
     """
 
     name = "fuse-qdq"
@@ -72,7 +73,7 @@ def _fused(graph: Graph) -> bool:
     changed |= RemoveDeadOps().run(graph)
     rewriter = Rewriter(graph)
     for op in rewriter.ops():
-        if op.label == QUANTIZE:
+        if op.label == QUANTIZE and not _fuse_matmul(op, rewriter):
             _fuse(op, rewriter)
     changed |= rewriter.finish()
     _state_fills(graph)
@@ -115,6 +116,31 @@ def _fuse(op: Op, rewriter: Rewriter) -> None:
     bias = bias_of(chain.bias, given, weights, rewriter)
     if bias is not None:
         _replace(op, chain, (data, given), result, (weights, bias[0]), rewriter)
+
+
+def _fuse_matmul(op: Op, rewriter: Rewriter) -> bool:
+    """Fuse a product of two computed matrices that alone an op quantises."""
+    result, product = parameters(op), rewriter.producer(op.inputs[0])
+    if result is None or product is None or product.kind != "BATCH_MATMUL":
+        return False
+    if op.outputs[0].dtype.bits != 8 or not rewriter.is_private(product.outputs[0]):
+        return False
+    inputs: list[Tensor] = []
+    before: list[Op] = []
+    for tensor in product.inputs:
+        source = rewriter.producer(tensor)
+        given = parameters(source) if source is not None and source.label == DEQUANTIZE else None
+        data = source.inputs[0] if source is not None else None
+        if given is None or data is None or data.is_constant or data.dtype.bits != 8:
+            return False
+        stored, made = as_type(data, given, DType.INT8, op.origin)
+        inputs.append(stored)
+        before += made
+    made_of, after = _result(op.outputs[0], result, DType.INT8, op)
+    origin = Origin.union([op.origin, *_dequantising(product, rewriter)])
+    fused = Op("BATCH_MATMUL", [*inputs], [made_of], product.attrs, origin, requantization=EVEN)
+    rewriter.replace([product, op], *before, fused, *after)
+    return True
 
 
 def _weights(product: Op, rewriter: Rewriter) -> Weights | None:

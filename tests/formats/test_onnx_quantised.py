@@ -117,6 +117,22 @@ def test_channels_of_a_bias_alone_are_integers_as_well(tmp_path: Path) -> None:
     assert kinds["CONV_2D"] == 1 and kinds["CUSTOM:onnx.DequantizeLinear"] == 0
 
 
+def test_products_of_two_computed_matrices_are_of_integers(tmp_path: Path) -> None:
+    """As attention has them: rows by rows, of a type that has to change too."""
+    constants = scalars(x=(0.05, np.uint8(140)), y=(0.9, np.uint8(90)))
+    nodes: list[Node] = [
+        ("DequantizeLinear", ["x", "xs", "xz"], "r", {}),
+        ("Transpose", ["r"], "t", {"perm": [0, 1, 3, 2]}),
+        ("MatMul", ["r", "t"], "p", {}),
+        ("QuantizeLinear", ["p", "ys", "yz"], "y", {}),
+    ]
+    x = _RNG.integers(0, 256, (2, 3, 17, 40)).astype(np.uint8)
+    ours, theirs, kinds = both(model(nodes, constants, ("u", x.shape), "u"), x, tmp_path)
+    close(ours, theirs)
+    assert kinds["BATCH_MATMUL"] == 1
+    assert kinds["CUSTOM:onnx.DequantizeLinear"] == kinds["FUSED_ELEMENTWISE"] == 0
+
+
 def test_convolutions_along_time_are_integer_ones(tmp_path: Path) -> None:
     constants = scalars(x=(0.05, np.uint8(100)), y=(0.4, np.uint8(90)), w=(0.02, np.int8(0)))
     for name in ("u", "v"):

@@ -26,6 +26,7 @@ from circlet.ops.build import builder
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.quotient import DivAttrs
+from circlet.ops.requantization import EVEN
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.options import Options
 from tests.backends.cpu.cases import QUANT, Cases, Network
@@ -111,7 +112,9 @@ def _tables_and_stacks() -> Cases:
             second = (3, columns, 18) if adj_y else (3, 18, columns)
             pair = [cases.data(DType.INT8, shape) for shape in (first, second)]
             attrs = BatchMatMulAttrs(adj_x, adj_y)
-            cases.op("BATCH_MATMUL", pair, attrs, quant=Quantization.per_tensor(0.7, 1))
+            for policy in (None, EVEN):
+                cases.op("BATCH_MATMUL", pair, attrs, quant=Quantization.per_tensor(0.7, 1))
+                cases.builder.graph.ops[-1].requantization = policy
     return cases
 
 

@@ -280,9 +280,11 @@ _MOST_TASK_WORK = 1 << 29
 def _has_form(op: Op) -> bool:
     """Whether kernels scale sums of an op by a policy that is not LiteRT's.
 
-    As ONNX Runtime does it only over constant weights.
+    As ONNX Runtime does it only over constant weights, or by the matrix.
     """
     if op.kind == "FULLY_CONNECTED" and rounds_twice(op):
+        return True
+    if op.kind == "BATCH_MATMUL" and rounds_to_even(op):
         return True
     weights = op.input(1)
     constant = weights is not None and weights.is_constant

@@ -9,6 +9,7 @@ from circlet.backends.cpu.lowering import LOWERINGS, Lowering
 from circlet.ir import DType, Quantization
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.operands import limits
+from circlet.ops.requantization import EVEN
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Cases, each_target, each_width, each_width_of
 from tests.backends.cpu.harness import run_native
@@ -105,10 +106,12 @@ def test_integer_products_equal_the_record(left: DType, right: DType, target: st
 
 
 @each_target
+@pytest.mark.parametrize("is_even", [False, True], ids=["LiteRT", "ONNX Runtime"])
 @pytest.mark.parametrize("table", ["any", *slow("few_rows", "one_column")])
 def test_products_of_bytes_equal_the_record_whichever_operand_is_constant(
-    table: str, target: str
+    table: str, is_even: bool, target: str
 ) -> None:
+    """Sums are scaled as one or the other scales them."""
     cases = Cases()
     for first, second, adj_x, adj_y in TABLES[table]:
         quants = Quantization.per_tensor(0.03, 3), Quantization.per_tensor(0.02, -5)
@@ -120,6 +123,7 @@ def test_products_of_bytes_equal_the_record_whichever_operand_is_constant(
         for operands in (pair, [pair[0], fixed[1]], [fixed[0], pair[1]]):
             attrs, quant = BatchMatMulAttrs(adj_x, adj_y), Quantization.per_tensor(0.31, 7)
             cases.op("BATCH_MATMUL", operands, attrs, quant=quant)
+            cases.builder.graph.ops[-1].requantization = EVEN if is_even else None
     cases.check(target, threads=2)
 
 

@@ -28,6 +28,7 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     fixed_point,
     interleaved,
+    single_precision,
 )
 from circlet.backends.cpu.lower.products.matmul import (
     MOST_STACK_AXES,
@@ -42,6 +43,7 @@ from circlet.backends.cpu.lowering import LOWERINGS, ConstantRef, Context, Lower
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.batch_matmul import BatchMatMulAttrs, adjoint
 from circlet.ops.operands import operand
+from circlet.ops.requantization import rounds_to_even
 from circlet.target.targets import Target
 
 _MOST_PRODUCT = 255 * 255
@@ -84,7 +86,8 @@ def _epilogue(op: Op, context: Context) -> Q8Epilogue:
             folded = fold_zero_points(op, weights, zero, offset)
             return integer_requantisation(op, folded, order, context.target)
         zeros = np.zeros(columns, np.int64)
-        return fixed_point(op, zeros, zeros + depth * _MOST_PRODUCT, order)
+        scale = single_precision if rounds_to_even(op) else fixed_point
+        return scale(op, zeros, zeros + depth * _MOST_PRODUCT, order)
 
     return Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))
 
