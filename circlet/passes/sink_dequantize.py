@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from circlet.ir import DType, Graph, Op, Origin, Tensor
+from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.onnx.quantisation import DEQUANTIZE, QUANTIZE
 from circlet.ops.opdef import NoAttrs
 from circlet.passes.quantised import Parameters, parameters, with_parameters
@@ -25,7 +26,7 @@ _MOVES = _RESHAPES | frozenset(
 
 
 def sink_dequantize(graph: Graph) -> bool:
-    """Have DequantizeLinear run after moves, and QuantizeLinear before reshapes.
+    """Have DequantizeLinear run after moves, QuantizeLinear before reshapes and concatenations.
 
     Before: `DequantizeLinear -> MAX_POOL_2D -> QuantizeLinear`. After: `MAX_POOL_2D`, as
     QuantizeLinear that undoes DequantizeLinear is dropped.
@@ -62,21 +63,32 @@ def _undo(op: Op, rewriter: Rewriter) -> None:
 
 
 def _raise(op: Op, rewriter: Rewriter) -> None:
-    """Quantise what a reshape reads, where nobody else reads what it makes."""
+    """Quantise what a reshape or a concatenation reads, where nobody else reads what it makes."""
     real, result, known = op.inputs[0], op.outputs[0], parameters(op)
-    reshape = rewriter.producer(real)
-    if reshape is None or real is None or reshape.kind not in _RESHAPES or known is None:
+    before = rewriter.producer(real)
+    if before is None or real is None or known is None or not rewriter.is_private(real):
         return
-    source = reshape.inputs[0]
-    if source is None or source.is_constant or not rewriter.is_private(real):
+    count = len(before.inputs) if _joins(before) else 1
+    if before.kind not in _RESHAPES and not _joins(before):
+        return
+    sources = before.inputs[:count]
+    if any(source is None or source.is_constant for source in sources):
         return
     if result.dtype not in _STORED or not with_parameters(result, known):
         return
-    stored = source.like(f"{source.name}_stored")
-    stored.has_rank, stored.dtype, stored.quant = source.has_rank, result.dtype, known.quant
-    before = replace(op, inputs=[source, *op.inputs[1:]], outputs=[stored])
-    after = replace(reshape, inputs=[stored, *reshape.inputs[1:]], outputs=[result])
-    rewriter.replace([reshape, op], before, after)
+    quantised: list[Op] = []
+    for source in filter(None, sources):
+        stored = source.like(f"{source.name}_stored")
+        stored.has_rank, stored.dtype, stored.quant = source.has_rank, result.dtype, known.quant
+        quantised.append(replace(op, inputs=[source, *op.inputs[1:]], outputs=[stored]))
+    inputs = [*(each.outputs[0] for each in quantised), *before.inputs[count:]]
+    after = replace(before, inputs=inputs, outputs=[result])
+    rewriter.replace([before, op], *quantised, after)
+
+
+def _joins(op: Op) -> bool:
+    """Whether an op is a concatenation that changes no value."""
+    return op.kind == "CONCATENATION" and op.attributes(ConcatenationAttrs).activation == "NONE"
 
 
 def _sink(op: Op, rewriter: Rewriter, count: int) -> None:

@@ -130,7 +130,34 @@ def test_products_of_two_computed_matrices_are_of_integers(tmp_path: Path) -> No
     ours, theirs, kinds = both(model(nodes, constants, ("u", x.shape), "u"), x, tmp_path)
     close(ours, theirs)
     assert kinds["BATCH_MATMUL"] == 1
-    assert kinds["CUSTOM:onnx.DequantizeLinear"] == kinds["FUSED_ELEMENTWISE"] == 0
+    assert kinds["CUSTOM:onnx.DequantizeLinear"] == 0
+
+
+def test_concatenations_join_bytes_of_one_scale(tmp_path: Path) -> None:
+    """What is quantised behind them becomes that ahead of them."""
+    constants = scalars(
+        x=(0.05, np.uint8(140)),
+        y=(0.06, np.uint8(90)),
+        a=(0.03, np.uint8(0)),
+        b=(0.004, np.uint8(9)),
+    )
+    nodes: list[Node] = [
+        ("DequantizeLinear", ["x", "xs", "xz"], "r", {}),
+        ("Relu", ["r"], "p", {}),
+        ("QuantizeLinear", ["p", "as", "az"], "pq", {}),
+        ("DequantizeLinear", ["pq", "as", "az"], "pr", {}),
+        ("Sigmoid", ["r"], "q", {}),
+        ("QuantizeLinear", ["q", "bs", "bz"], "qq", {}),
+        ("DequantizeLinear", ["qq", "bs", "bz"], "qr", {}),
+        ("Concat", ["pr", "qr"], "c", {"axis": 1}),
+        ("QuantizeLinear", ["c", "ys", "yz"], "y", {}),
+    ]
+    x = _RNG.integers(0, 256, (1, 8, 9, 10)).astype(np.uint8)
+    ours, theirs, kinds = both(model(nodes, constants, ("u", x.shape), "u"), x, tmp_path)
+    close(ours, theirs)
+    assert kinds["CONCATENATION"] == 1
+    assert kinds["CUSTOM:onnx.QuantizeLinear"] == 4  # two of what is joined
+    assert kinds["CUSTOM:onnx.DequantizeLinear"] == 3  # none behind it
 
 
 def test_convolutions_along_time_are_integer_ones(tmp_path: Path) -> None:
