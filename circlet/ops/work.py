@@ -24,6 +24,14 @@ def work_of(op: Op) -> int:
     return (moves_bytes(op) if record is None else record.cost(op)).work
 
 
+def work_in_place(op: Op) -> int:
+    """What an op does that updates operands where they live: the rest of them stays as it is."""
+    record = find(op.label)
+    pairs = () if record is None else record.continues
+    kept = [(op.outputs[result], op.inputs[source]) for result, source in pairs]
+    return work_of(op) - sum(t.size_bytes for pair in kept for t in pair if t is not None)
+
+
 def work_at(op: Op, arrays: Arrays) -> int:
     """What an op does to these arrays, whose sizes may be others than it states."""
     known = _WORK.get(op)

@@ -86,7 +86,9 @@ def _sliced_numbers(op: Op, table: SizeTable) -> Numbers | None:
 def note_zeros(op: Op, table: SizeTable) -> None:
     """Take down which flags say where sizes are 0."""
     tested = op.input(0)
-    if op.kind == "EQUAL" and tested in table.numbers and known_ints(op.input(1)) == (0,):
+    if op.kind != "EQUAL" or tested is None or known_ints(op.input(1)) != (0,):
+        return
+    if tested in table.numbers:
         table.zeros[op.outputs[0]] = tested
 
 

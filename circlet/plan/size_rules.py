@@ -16,6 +16,7 @@ from circlet.ops.slicing import slice_of
 from circlet.ops.split import pack_axis
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.found_sizes import FOUND, THINNED, Rule
+from circlet.plan.loop_sizes import sizes_of_loop
 from circlet.plan.size_numbers import note_zeros, numbers_of
 from circlet.plan.size_probes import probed
 from circlet.plan.sizes import (
@@ -43,7 +44,7 @@ def settle_sizes(graph: Graph, table: SizeTable) -> None:
     for op in graph.ops:
         given = [tensor for tensor in op.inputs if tensor is not None]
         is_open = any(None in t.shape for t in op.outputs) or any(map(table.concerns, given))
-        if is_open or op.kind in THINNED:
+        if is_open or op.kind in THINNED or op.kind == "WHILE":
             _settle(op, table)
 
 
@@ -185,6 +186,8 @@ class Taken(NamedTuple):
     """What a STRIDED_SLICE takes of an axis: the places from `first` to before `last`.
 
     Attributes:
+        first: Counted from the front; or where it is negative, as `last` is then too or 0, from the
+            end of an axis that is as long in every run.
         is_dropped: Whether the axis, of which one place is taken, is left out of the result.
         step: From one place to the next; more than 1 along axes of known size alone.
     """
@@ -214,14 +217,33 @@ def strided_parts(op: Op, table: SizeTable) -> list[Taken] | None:
         first = 0 if whole or attrs.begin_mask >> axis & 1 else begin[axis]
         first += size if isinstance(size, int) and first < 0 else 0
         is_dropped = not whole and bool(attrs.shrink_axis_mask >> axis & 1)
-        last = size if whole or attrs.end_mask >> axis & 1 else _end(end[axis], size, table)
-        if first < 0 or last is None or fewest_of(last) < 0:
+        stated = size if whole or attrs.end_mask >> axis & 1 else end[axis]
+        if first < 0:
+            behind = _behind(first, stated, is_dropped, size)
+            if behind is None or not (is_dropped or steps[axis] == 1):
+                return None
+            parts.append(behind)
+            continue
+        last = _end(stated, size, table)
+        if last is None or fewest_of(last) < 0:
             return None
         step = 1 if whole or is_dropped else steps[axis]
         if step > 1 and not (isinstance(size, int) and isinstance(last, int)):
             return None
         parts.append(Taken(first, first + 1 if is_dropped else last, is_dropped, step))
     return parts
+
+
+def _behind(first: int, last: Number, is_dropped: bool, size: Number) -> Taken | None:
+    """Places counted from the end of an open axis; None where it may be too short."""
+    if not isinstance(size, Size) or -first > size.fewest:
+        return None
+    if is_dropped:
+        return Taken(first, first + 1, is_dropped)
+    if last is size or (isinstance(last, int) and last >= size.most):
+        return Taken(first, 0, is_dropped)
+    is_known = isinstance(last, int) and first < last < 0
+    return Taken(first, last, is_dropped) if is_known else None
 
 
 def _end(end: Number, size: Number, table: SizeTable) -> Number | None:
@@ -247,6 +269,8 @@ def _strided_slice(op: Op, table: SizeTable) -> list[Numbers | None]:
 
 def part_of(part: Taken, size: Number, table: SizeTable) -> Number | None:
     """How many places are taken of an axis."""
+    if part.first < 0:
+        return None if isinstance(part.last, Size) else part.last - part.first
     end = table.joined(LEAST, [size, part.last])
     left = None if end is None else table.joined(SUM, [end, -part.first])
     if isinstance(left, int):
@@ -302,12 +326,18 @@ def _chosen(
     for pair in pairs:
         one, other = pair
         most = max(map(most_of, pair))
-        chosen.setdefault(pair, one if one == other else Size(most))
+        fewest = min(map(fewest_of, pair))
+        chosen.setdefault(pair, one if one == other else Size(most, fewest, terms=pair))
     return tuple(chosen[pair] for pair in pairs)
+
+
+def _while(op: Op, table: SizeTable) -> list[Numbers | None]:
+    return sizes_of_loop(op, table, settle_sizes)
 
 
 _RULES: dict[str, Rule] = {
     "IF": _if,
+    "WHILE": _while,
     "GATHER": _gather,
     "GATHER_ND": _gather_nd,
     "TRANSPOSE": _transpose,

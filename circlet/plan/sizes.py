@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeGuard
@@ -13,6 +14,7 @@ from circlet.ops.operands import known_ints
 MADE, SUM, PRODUCT, LEAST, GREATEST = "made", "sum", "product", "least", "greatest"
 _MOST_NUMBERS = 32  # elements of a tensor that is looked at as a list of sizes
 _LARGEST = 1 << 62
+_MOST_TRIALS = 256  # at the sizes that loops of one network change
 
 
 @dataclass(eq=False)
@@ -23,7 +25,7 @@ class Size:
         most: What it never exceeds.
         fewest: What it never falls below.
         form: How it follows from `terms`: MADE for not at all, SUM, PRODUCT, LEAST or GREATEST.
-        terms: Other such numbers, and constants.
+        terms: Other such numbers, and constants; where it is MADE those of which it is one.
     """
 
     most: int
@@ -78,6 +80,36 @@ def spread(shapes: Sequence[Numbers]) -> Numbers | None:
 _BOUNDS = {SUM: sum, LEAST: min, GREATEST: max, PRODUCT: prod}
 
 
+@dataclass(frozen=True)
+class LoopSize:
+    """A size of variables of a loop that its turns change.
+
+    Attributes:
+        first: What it is before the first turn.
+        turn: What it is before a turn, inside of the loop.
+        after: What it is behind that turn.
+        last: What it is behind the loop.
+    """
+
+    first: Number
+    turn: Size
+    after: Number
+    last: Size
+
+
+@dataclass(frozen=True)
+class LoopSizes:
+    """What is known of a loop in which sizes are open.
+
+    Attributes:
+        changing: The sizes that turns change.
+        turns: How many turns it takes at the most; None where nothing says so.
+    """
+
+    changing: tuple[LoopSize, ...]
+    turns: int | None
+
+
 class SizeTable:
     """What is known of open sizes of tensors, and of tensors whose elements are sizes.
 
@@ -87,15 +119,34 @@ class SizeTable:
         parts: The elements of tensors that are made of such and hold sizes that are known.
         callers: The op that runs each graph whose tensors are known here.
         zeros: Tensors of flags that say which elements of another tensor are 0.
+        loops: The loops in which sizes are open, by their bodies.
     """
 
     def __init__(self) -> None:
-        self.sizes: dict[Tensor, Numbers] = {}
-        self.numbers: dict[Tensor, Numbers] = {}
-        self.parts: dict[Tensor, Numbers] = {}
-        self.callers: dict[Graph, Op] = {}
-        self.zeros: dict[Tensor, Tensor] = {}
-        self._known: dict[tuple[object, ...], Size] = {}
+        self.sizes: MutableMapping[Tensor, Numbers] = {}
+        self.numbers: MutableMapping[Tensor, Numbers] = {}
+        self.parts: MutableMapping[Tensor, Numbers] = {}
+        self.callers: MutableMapping[Graph, Op] = {}
+        self.zeros: MutableMapping[Tensor, Tensor] = {}
+        self.loops: MutableMapping[Graph, LoopSizes] = {}
+        self._known: MutableMapping[tuple[object, ...], Size] = {}
+        self._trials = [_MOST_TRIALS]
+
+    def trial(self) -> SizeTable | None:
+        """A table to go on in, which leaves this one as it is; None where too many were made."""
+        if not self._trials[0]:
+            return None
+        self._trials[0] -= 1
+        made = object.__new__(SizeTable)
+        for name, known in vars(self).items():
+            setattr(made, name, known if name == "_trials" else ChainMap({}, known))
+        return made
+
+    def take_down(self, trial: SizeTable) -> None:
+        """Know what a trial of this table found."""
+        for name, known in vars(trial).items():
+            if name != "_trials":
+                getattr(self, name).update(known.maps[0])
 
     def of(self, tensor: Tensor) -> Numbers | None:
         """The sizes of a tensor; None where nothing bounds one of them."""
@@ -141,8 +192,16 @@ class SizeTable:
             return most
         if max(abs(most), abs(fewest)) > _LARGEST:
             return None
-        key = (form, *(term if isinstance(term, int) else id(term) for term in kept))
-        return self._known.setdefault(key, Size(most, fewest, form, tuple(kept)))
+        return self._known.setdefault(_key(form, kept), Size(most, fewest, form, tuple(kept)))
+
+    def limit(self, size: Size, most: int) -> None:
+        """Have what follows from the same numbers as a size never exceed a bound."""
+        known = Size(min(size.most, most), size.fewest, size.form, size.terms)
+        self._known[_key(size.form, size.terms)] = known
+
+
+def _key(form: str, terms: Sequence[Number]) -> tuple[object, ...]:
+    return (form, *(term if isinstance(term, int) else id(term) for term in terms))
 
 
 def _without_neutral(form: str, terms: Sequence[Number]) -> list[Number]:

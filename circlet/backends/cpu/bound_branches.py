@@ -6,33 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from circlet.backends.cpu.bounds import Bounds, NotBoundError
+from circlet.backends.cpu.bounds import Bounds, InnerBounds, NotBoundError
 from circlet.ir import Graph, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops import is_pure
 from circlet.ops.bounded import CONCATENATION, AxisAttrs, count_tensor
 from circlet.ops.opdef import NoAttrs
 from circlet.plan.sizes import Number, Size
-
-
-class _Branch(Bounds):
-    """The bounds inside a graph: counts of sizes from outside are given to it.
-
-    Attributes:
-        given: The counts outside that it is given, and those that stand for them inside.
-    """
-
-    def __init__(self, outside: Bounds, op: Op) -> None:
-        super().__init__(outside.table, outside.most_bytes, is_trial=outside.is_trial)
-        self._outside, self._op = outside, op
-        self.given: dict[Tensor, Tensor] = {}
-
-    def _computed(self, size: Size, op: Op) -> Tensor:
-        try:
-            count = self._outside.count(size, self._op)
-        except NotBoundError:
-            return super()._computed(size, op)
-        return self.given.setdefault(count, count_tensor(count.name))
 
 
 def bind_if(op: Op, bounds: Bounds) -> None:
@@ -44,7 +24,7 @@ def bind_if(op: Op, bounds: Bounds) -> None:
     from circlet.backends.cpu.bound_ops import bind
 
     sizes = _found_sizes(op, bounds)
-    branches = [_Branch(bounds, op) for _ in op.regions]
+    branches = [InnerBounds(bounds, op) for _ in op.regions]
     regions = []
     for region, branch in zip(op.regions, branches, strict=True):
         for inner in _needed(region):

@@ -8,21 +8,25 @@ import numpy as np
 
 from circlet.backends.cpu.bound_branches import bind_if
 from circlet.backends.cpu.bound_finders import FINDERS, Bind
+from circlet.backends.cpu.bound_loops import bind_while, fitted
 from circlet.backends.cpu.bound_scatters import bind_scatter
 from circlet.backends.cpu.bounds import Bounds, NotBoundError, listed, needs_bounds
 from circlet.ir import DType, Op, Tensor
+from circlet.ir.regions import LOOPS
 from circlet.ops.bounded import (
     CONCATENATION,
     AxisAttrs,
 )
+from circlet.ops.gather import GatherAttrs
 from circlet.ops.layout import concatenation_axis
+from circlet.ops.opdef import NoAttrs
 from circlet.ops.operands import operand
 from circlet.ops.reduce import constant_axes
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.size_probes import given_sizes, inferred, passing
-from circlet.plan.size_rules import SCATTERS, is_pointwise, strided_parts
-from circlet.plan.sizes import Size, bounds_of, leads, most_of
+from circlet.plan.size_rules import SCATTERS, Taken, is_pointwise, strided_parts
+from circlet.plan.sizes import SUM, Size, bounds_of, leads, most_of
 
 
 def bind(op: Op, bounds: Bounds) -> None:
@@ -36,7 +40,7 @@ def bind(op: Op, bounds: Bounds) -> None:
         for tensor in op.outputs:
             bounds.note(tensor)
         return
-    if op.outputs[0] in bounds.table.numbers:
+    if op.kind not in LOOPS and op.outputs[0] in bounds.table.numbers:
         bounds.add_list(op, bounds.table.numbers[op.outputs[0]], op.outputs[0])
         return
     found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else _bind_probed)
@@ -97,6 +101,7 @@ def _bind_strided_slice(op: Op, bounds: Bounds) -> None:
     parts = strided_parts(op, bounds.table)
     if parts is None:
         raise NotBoundError("only a run says from where on it takes elements")
+    source, parts = _without_ends(op, source, parts, bounds)
     whole = source.static_shape
     ends = [min(most_of(part.last), size) for part, size in zip(parts, whole, strict=True)]
     lists = ([part.first for part in parts], ends, [part.step for part in parts])
@@ -107,6 +112,25 @@ def _bind_strided_slice(op: Op, bounds: Bounds) -> None:
         raise NotBoundError("it may take nothing at all")
     inputs = [source, *(listed(op, tuple(each)) for each in lists)]
     bounds.repeat(op, inputs=inputs, attrs=StridedSliceAttrs(shrink_axis_mask=dropped))
+
+
+def _without_ends(
+    op: Op, source: Tensor, parts: list[Taken], bounds: Bounds
+) -> tuple[Tensor, list[Taken]]:
+    """What is left to take once places counted from the end of axes are gathered."""
+    left = list(parts)
+    for axis, (part, size) in enumerate(zip(parts, bounds.sizes(operand(op, 0)), strict=True)):
+        if part.first >= 0:
+            continue
+        count = most_of(part.last) - part.first
+        places = (bounds.table.joined(SUM, [size, part.first + i]) for i in range(count))
+        index = Tensor(f"{op.name} (places)", DType.INT32, (count,))
+        bounds.add_list(op, tuple(place for place in places if place is not None), index)
+        taken = source.like(f"{op.name} (end)")
+        taken.shape = (*source.shape[:axis], count, *source.shape[axis + 1 :])
+        bounds.add(op, "GATHER", [source, index], GatherAttrs(axis), [taken])
+        source, left[axis] = taken, Taken(0, count, part.is_dropped)
+    return source, left
 
 
 def _bind_slice(op: Op, bounds: Bounds) -> None:
@@ -121,13 +145,34 @@ def _bind_concatenation(op: Op, bounds: Bounds) -> None:
     if not isinstance(bounds.sizes(op.outputs[0])[axis], Size):
         bounds.repeat(op)
         return
-    if prod(result.static_shape[:axis]) != 1:
-        raise NotBoundError("it joins parts along an inner axis whose size depends on the data")
     if any(part.quant is not None and not part.quant.same_as(result.quant) for part in parts):
         raise NotBoundError("it rescales parts whose sizes depend on the data of a run")
+    is_inner = prod(result.static_shape[:axis]) != 1
+    is_room = bounds.tensor(parts[0]).shape == result.shape
+    if (is_inner or is_room) and all(part.shape[axis] is not None for part in parts[1:]):
+        _append(op, parts, axis, bounds)
+        return
+    if is_inner:
+        raise NotBoundError("it joins parts along an inner axis whose size depends on the data")
     counts = [bounds.count(bounds.sizes(part)[axis], op) for part in parts]
     inputs = [*map(bounds.tensor, parts), *counts]
     bounds.add(op, CONCATENATION, inputs, AxisAttrs(axis), [result])
+
+
+def _append(op: Op, parts: list[Tensor], axis: int, bounds: Bounds) -> None:
+    """Put parts of known sizes behind what a run fills of the first one."""
+    result = bounds.tensor(op.outputs[0])
+    made, size = fitted(op, bounds.tensor(parts[0]), result, bounds), bounds.sizes(parts[0])[axis]
+    for part in parts[1:]:
+        filled, starts = made, Tensor(f"{op.name} (start)", DType.INT32, (len(result.shape),))
+        numbers = tuple(size if each == axis else 0 for each in range(len(result.shape)))
+        bounds.add_list(op, numbers, starts)
+        made = result if part is parts[-1] else result.like(f"{op.name} (part)")
+        update = bounds.tensor(part)
+        bounds.add(op, "DYNAMIC_UPDATE_SLICE", [filled, update, starts], NoAttrs(), [made])
+        total = bounds.table.joined(SUM, [size, update.static_shape[axis]])
+        assert total is not None
+        size = total
 
 
 _NEUTRAL = {"REDUCE_MAX": -1, "REDUCE_MIN": 1, "SUM": 0, "REDUCE_ANY": 0, "REDUCE_ALL": 1}
@@ -161,6 +206,7 @@ def _neutral(op: Op, dtype: DType) -> int | float:
 
 _KINDS: dict[str, Bind] = {
     "IF": bind_if,
+    "WHILE": bind_while,
     **dict.fromkeys(("GATHER", "GATHER_ND", "TRANSPOSE", "PACK"), _repeat),
     **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), _bind_reshape),
     "FILL": _bind_fill,

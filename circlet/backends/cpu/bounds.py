@@ -15,6 +15,7 @@ import numpy as np
 
 from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
+from circlet.ir.regions import LOOPS
 from circlet.ops.bounded import (
     KINDS,
     SIZE,
@@ -45,11 +46,13 @@ class Bounds:
 
     Attributes:
         done: The ops so far, in order.
+        loop_work: What loops among them do in all of their turns.
     """
 
     def __init__(self, table: SizeTable, most_bytes: int, *, is_trial: bool = False) -> None:
         self.table = table
         self.done: list[Op] = []
+        self.loop_work = 0
         self.most_bytes, self.is_trial = most_bytes, is_trial
         self._tensors: dict[Tensor, Tensor] = {}
         self._counts: dict[Size, Tensor] = {}
@@ -154,6 +157,26 @@ class Bounds:
         self.done.append(replace(op, **{**made, **changes}))  # type: ignore[arg-type]
 
 
+class InnerBounds(Bounds):
+    """The bounds inside a graph that an op runs: counts of sizes from outside are given to it.
+
+    Attributes:
+        given: The counts outside that it is given, and those that stand for them inside.
+    """
+
+    def __init__(self, outside: Bounds, op: Op) -> None:
+        super().__init__(outside.table, outside.most_bytes, is_trial=outside.is_trial)
+        self._outside, self._op = outside, op
+        self.given: dict[Tensor, Tensor] = {}
+
+    def _computed(self, size: Size, op: Op) -> Tensor:
+        try:
+            count = self._outside.count(size, self._op)
+        except NotBoundError:
+            return super()._computed(size, op)
+        return self.given.setdefault(count, count_tensor(count.name))
+
+
 def listed(op: Op, values: Numbers) -> Tensor:
     """A constant list of sizes of an op."""
     return constant(f"{op.name} (sizes)", np.array(values, np.int32))
@@ -163,6 +186,8 @@ def needs_bounds(op: Op, table: SizeTable) -> bool:
     """Whether sizes of an op's operands or results, or elements that are sizes, are open."""
     if op.kind in KINDS:
         return False
+    if op.kind in LOOPS:
+        return op.regions[-1] in table.loops or any(None in t.shape for t in op.outputs)
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     lists_sizes = any(tensor in table.numbers for tensor in op.outputs[:1])
     return lists_sizes or any(None in tensor.shape for tensor in tensors)

@@ -40,10 +40,11 @@ from circlet.backends.cpu.reuse_index import (
 )
 from circlet.backends.cpu.storage import RESIDENT, Buffer, Storage
 from circlet.backends.cpu.tuning.knobs import KnobSettings
+from circlet.backends.cpu.updates import updates_first
 from circlet.errors import PlacementError
 from circlet.ir import Op, Tensor
 from circlet.limits import MemoryBudget
-from circlet.ops.work import work_of
+from circlet.ops.work import work_in_place, work_of
 from circlet.plan.memory import Block, MemoryPlan
 from circlet.plan.partition import Partition
 from circlet.target.targets import Target
@@ -250,7 +251,7 @@ def _assemble(
 ) -> bytes:
     builder, offsets = PlanBuilder(), arena.offsets
     shares = Counter(call.op for call in lowered.calls)
-    work = {op: -(-work_of(op) // count) for op, count in shares.items()}
+    work = {op: -(-_work(op, lowered.storage) // count) for op, count in shares.items()}
     if lowered.reuses:
         builder.add_constants(lowered.constants)
     for step in lowered.steps:
@@ -276,6 +277,14 @@ def _assemble(
         most_turns=min(bounds.turns, 2**32 - 1),
         most_work=bounds.work,
     )
+
+
+def _work(op: Op, storage: Storage) -> int:
+    """What an op does; one that updates an operand where it lives moves little of that."""
+    source = op.inputs[0] if op.inputs else None
+    if source is None or not updates_first(op) or source not in storage.allocations:
+        return work_of(op)
+    return work_in_place(op) if storage.shares(source, op.outputs[0]) else work_of(op)
 
 
 def _operand(

@@ -20,6 +20,7 @@ import numpy as np
 
 from circlet.backends.cpu.lower.copy import not_copyable, padded_copy
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering
+from circlet.backends.cpu.updates import turn_updates
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ir.regions import LOOPS, most_copies, ops_inside, unfolded_ops
@@ -57,11 +58,13 @@ class Flat:
         pinned: Tensors that several ops write: outputs of control flow. They keep memory of their
             own.
         owners: The op of the partition that an op inside control flow belongs to.
+        updates: Results that may be written over the variables of loops that they update.
     """
 
     items: list[Item] = field(default_factory=list)
     pinned: set[Tensor] = field(default_factory=set)
     owners: dict[Op, Op] = field(default_factory=dict)
+    updates: dict[Tensor, Tensor] = field(default_factory=dict)
 
     @property
     def ops(self) -> list[Op]:
@@ -175,6 +178,7 @@ def _expand_while(op: Op, flat: Flat) -> Iterator[Item]:
     yield from condition.items(flat)
     yield Goto(end, op, condition.outputs[0])
     body = _Inlined(op.regions[1], variables)
+    flat.updates |= {body.seen(made): body.seen(t) for made, t in turn_updates(op).items()}
     yield from body.items(flat)
     yield from _parallel_copies(op, body.outputs, variables)
     yield Goto(turn, op)
@@ -220,7 +224,7 @@ class _Inlined:
     def __init__(self, region: Graph, inputs: Sequence[Tensor]) -> None:
         self._new: dict[Tensor, Tensor] = dict(zip(region.inputs, inputs, strict=True))
         self._ops = [self._copy(op) for op in region.ops]
-        self.outputs = [self._seen(tensor) for tensor in region.outputs]
+        self.outputs = [self.seen(tensor) for tensor in region.outputs]
 
     def items(self, flat: Flat) -> Iterator[Item]:
         """The copied ops, control flow among them expanded."""
@@ -230,10 +234,11 @@ class _Inlined:
     def _copy(self, op: Op) -> Op:
         for tensor in op.outputs:
             self._new[tensor] = replace(tensor, extra=dict(tensor.extra))
-        inputs = [None if t is None else self._seen(t) for t in op.inputs]
-        return replace(op, inputs=inputs, outputs=[self._seen(t) for t in op.outputs])
+        inputs = [None if t is None else self.seen(t) for t in op.inputs]
+        return replace(op, inputs=inputs, outputs=[self.seen(t) for t in op.outputs])
 
-    def _seen(self, tensor: Tensor) -> Tensor:
+    def seen(self, tensor: Tensor) -> Tensor:
+        """What stands for a tensor of the region."""
         return self._new.get(tensor, tensor)
 
 

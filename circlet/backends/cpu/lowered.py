@@ -64,7 +64,8 @@ class Lowered:
         self._constants, self._reuse, self._settings = constants, reuse, settings
         self.ops = flat.ops
         self._lasting = lasting(flat.ops, flat.owners.keys())
-        self.storage = Storage(partition, flat.ops, rows, flat.pinned, self._lasting)
+        pinned, turned = flat.pinned, flat.updates
+        self.storage = Storage(partition, flat.ops, rows, pinned, self._lasting, turned)
         self.steps: list[KernelCall | Goto] = []
         self.labels: dict[Label, int] = {}
         self.precompiled: dict[Kernel, Op] = {}

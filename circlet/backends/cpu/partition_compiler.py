@@ -115,7 +115,8 @@ class CpuCompiler:
             bind(op, bounds)
         except NotBoundError as error:
             return Reason(str(error))
-        work, most = sum(map(work_of, bounds.done)), self.job.most_work // _SHARE_OF_BOUND
+        work = sum(map(work_of, bounds.done)) + bounds.loop_work
+        most = self.job.most_work // _SHARE_OF_BOUND
         if work > most:
             return Reason(f"it might do {work} operations, the limit is {most}")
         answers = map(self.supports, bounds.done)

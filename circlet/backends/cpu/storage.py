@@ -71,14 +71,16 @@ class Storage:
         rows: Mapping[Op, Lowering],
         pinned: Collection[Tensor] = (),
         lasting: Collection[Tensor] = (),
+        turned: Mapping[Tensor, Tensor] | None = None,
     ) -> None:
         """`ops` are those of the partition, and those that control flow in it expands to.
 
-        Tensors that are `lasting` are computed once, for all runs.
+        Tensors that are `lasting` are computed once, for all runs. What is `turned` may be written
+        over the variable of a loop, which is pinned.
         """
         self._partition = partition
         self._ops = ops
-        self._pinned = pinned
+        self._pinned, self._turned = pinned, turned or {}
         self._rows = rows
         self._readers = _readers(ops)
         self._updated = set() if pinned else updated_operands(ops, self._readers)
@@ -236,6 +238,8 @@ class Storage:
         """Where what an op changes lives, if its result may be there."""
         if tensor in self._living:
             return self.allocations[self._living[tensor]]
+        if tensor in self._turned:
+            return self.allocations[self._turned[tensor]]
         changed = op.inputs[0] if op.inputs else None
         if changed is None or not self._may_be_changed(changed):
             return None

@@ -32,6 +32,32 @@ def living_updates(
     return {value: v for value, v in found if v is not None and _returns(value, v, readers)}
 
 
+def turn_updates(loop: Op) -> dict[Tensor, Tensor]:
+    """Results of a loop's body that update a variable, and the variable, which each may overwrite.
+
+    The update is the last to read the variable in a turn, and no other one takes over what it was.
+    """
+    body = loop.regions[1]
+    last_reader = {tensor: op for op in body.ops for tensor in op.inputs if tensor is not None}
+    producers, given = body.producers(), [*body.inputs]
+    kept = {*body.outputs}
+    return {
+        result: variable
+        for variable, result in zip(given, body.outputs, strict=True)
+        if variable not in kept
+        and result in producers
+        and _changed(producers[result]) is variable
+        and last_reader[variable] is producers[result]
+        and producers[result].inputs.count(variable) == 1
+    }
+
+
+def updates_first(op: Op) -> bool:
+    """Whether an op does nothing but update its first operand."""
+    changed = _changed(op)
+    return changed is not None and changed is op.inputs[0]
+
+
 def _changed(op: Op) -> Tensor | None:
     """The operand that an op does nothing but update."""
     record = find(op.label)

@@ -1,0 +1,91 @@
+"""Loops that end by what they compute, with results that grow: native, and what numpy gives."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+import circlet
+from circlet.limits import DEFAULT_LIMITS
+from tests.formats.loop_nets import MOST, WIDTH, WORDS, collecting, decoding, searching
+
+runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+NEVER = np.array(WORDS)  # a word that there is not
+
+
+def floats(*sizes: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 1, sizes).astype(np.float32)
+
+
+def words(rows: int) -> np.ndarray:
+    return np.arange(rows)[:, None] % WORDS
+
+
+def check(data: bytes, *runs: list[np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Results of native runs of one session, which are ONNX Runtime's."""
+    session = circlet.Session(data, cache=False, threads=2)
+    assert {row["backend"] for row in session.placement} == {"cpu"}
+    peer = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    names = [value.name for value in peer.get_inputs()]
+    results = []
+    for given in runs:
+        results.append(session.run(given))
+        wanted = peer.run(None, dict(zip(names, given, strict=True)))
+        for made, array in zip(results[-1].values(), wanted, strict=True):
+            assert made.shape == array.shape
+            np.testing.assert_allclose(made, array, rtol=1e-4, atol=1e-4)
+    return results
+
+
+def collected(end: int, start: bool = True) -> list[np.ndarray]:
+    return [floats(WIDTH), np.array(end), np.array(start)]
+
+
+def test_rows_are_collected_until_a_turn_ends_the_loop() -> None:
+    ends = (5, 30, 1, 99)
+    made = check(collecting(30), *map(collected, ends), collected(9, start=False))
+    assert [len(results["rows"]) for results in made] == [5, 30, 1, 30, 0]
+
+
+@lru_cache(maxsize=4)
+def sixth_word(rows: int, *, attends: bool) -> np.ndarray:
+    """A word that one row gives in its sixth turn at the latest."""
+    data = decoding(rows, 6, attends=attends)
+    session = circlet.Session(data, backends=("reference",), cache=False)
+    found = session.run([floats(rows, WIDTH), words(rows), NEVER])["words_out"]
+    return np.array(found[0, -1])
+
+
+@pytest.mark.parametrize("attends", [False, True])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_words_are_joined_turn_by_turn(rows: int, attends: bool) -> None:
+    given = [floats(rows, WIDTH), words(rows)]
+    data = decoding(rows, 20, attends=attends)
+    ended, whole = check(data, [*given, sixth_word(rows, attends=attends)], [*given, NEVER])
+    assert whole["words_out"].shape == (rows, 21)
+    assert rows > 1 or ended["words_out"].shape[1] <= 7
+
+
+def test_a_bound_in_the_condition_is_found() -> None:
+    given = [floats(2, WIDTH), words(2), NEVER]
+    (made,) = check(decoding(2, MOST, length=12), given)
+    assert made["words_out"].shape == (2, 13)
+
+
+def test_beams_take_over_each_others_words() -> None:
+    given = [words(4), np.array([0, -9, -9, -9], np.float32)]
+    low, high = (np.array(floor, np.float32) for floor in (-1e9, -12))
+    made = check(searching(4, 15), [*given, low], [*given, high])
+    assert made[0]["words_out"].shape == (4, 16)
+    assert made[1]["words_out"].shape[1] < 16
+
+
+def test_a_loop_with_too_much_room_is_left_to_numpy_with_the_reason() -> None:
+    data, end = decoding(1, MOST, length=1000), sixth_word(1, attends=False)
+    limits = DEFAULT_LIMITS._replace(tensor_bytes=4096)
+    session = circlet.Session(data, cache=False, limits=limits, threads=1)
+    refused = [str(row["refused"]) for row in session.placement if row["kind"] == "WHILE"]
+    assert any("might take" in why for why in refused)
+    assert session.run([floats(1, WIDTH), words(1), end])["words_out"].shape[1] <= 7
