@@ -44,6 +44,9 @@ class Options(Struct):
         backend_of_source: Pairs of what operators are in the user's file and a backend: a position
             in its first graph, a kind, or "*" for all. `backend_of` goes before them, the first
             that matches holds, and one that matches nothing is left out.
+        loop_room: Turns for which loops have room that add to a tensor in each and of which nothing
+            else bounds the number; 0 where such loops are to go to backends that need no room. A
+            session begins with some, and has as much more as its runs need.
     """
 
     backends: tuple[str, ...] = DEFAULT_BACKENDS
@@ -62,6 +65,7 @@ class Options(Struct):
     fallback: tuple[str, ...] = ()
     failed: Failures = ()
     backend_of_source: PlacementRules = ()
+    loop_room: int = 0
 
     @property
     def preferred(self) -> tuple[str, ...]:

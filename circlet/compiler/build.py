@@ -56,6 +56,7 @@ def metadata_of(planned: PlannedModel, facts: Sequence[Mapping[str, object]]) ->
         "precision": job.precision,
         "executor": job.options.executor or DEFAULT_EXECUTOR,
         "options": _described(job.options),
+        "loop_room": planned.loop_room,
         "description": planned.model.description,
         "file_bytes": job.budget.file_bytes,
         "values": values.as_json(),
@@ -69,7 +70,7 @@ def metadata_of(planned: PlannedModel, facts: Sequence[Mapping[str, object]]) ->
 def _described(options: Options) -> dict[str, object]:
     """What a network was compiled with, as far as it shapes what is compiled."""
     known = options._asdict()
-    others = ("cache", "limits", "verify", "fallback")
+    others = ("cache", "limits", "verify", "fallback", "loop_room")
     return {name: known[name] for name in known if name not in others}
 
 

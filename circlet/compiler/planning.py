@@ -10,6 +10,7 @@ from typing import TypeVar
 from circlet.artifact.values import TEXT_BYTES, unique_names
 from circlet.backends.base import CompileJob, PartitionCompiler
 from circlet.backends.faults import Asked, faults_of, names_of, started_compiler
+from circlet.compiler.loop_rooms import give_room
 from circlet.compiler.partitioning import partitioned
 from circlet.compiler.template import Template
 from circlet.errors import BackendError, CircletError, GraphError, InputError, LimitError
@@ -53,6 +54,7 @@ class PlannedModel:
         partitions: In the order of execution, after the passes of their backends.
         open_sizes: The dimensions of the inputs that the file leaves open.
         compilers: The backends at work, in the order of the options.
+        loop_room: For how many turns some loops have room; 0 where none may need more.
     """
 
     job: CompileJob
@@ -61,6 +63,7 @@ class PlannedModel:
     partitions: list[Partition]
     open_sizes: dict[Tensor, tuple[int, ...]]
     compilers: Sequence[PartitionCompiler]
+    loop_room: int = 0
 
     def partitions_of(self, compiler: PartitionCompiler) -> list[Partition]:
         """The partitions of one backend."""
@@ -118,9 +121,10 @@ def plan(
     model, open_sizes = _rewritten(template, job)
     graph = model.main
     settle_sizes(graph, job.sizes)
-    drop_spreads(graph, job.sizes)
     asked = [asking(compiler) for compiler in compilers]
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asked]
+    loop_room = give_room(graph, job.sizes, options.loop_room, candidates)
+    drop_spreads(graph, job.sizes)
     placed = _placed(graph, options, template.words, candidates)
     most, is_parallel = options.limits.partitions, options.executor == "parallel"
     last = compilers[len(options.preferred) - 1]
@@ -128,7 +132,7 @@ def plan(
     by_name = {compiler.name: compiler for compiler in compilers}
     optimized = [_optimized(part, by_name[part.backend]) for part in parts]
     _charge_values(graph, optimized, budget)
-    return PlannedModel(job, model, placed, optimized, open_sizes, compilers)
+    return PlannedModel(job, model, placed, optimized, open_sizes, compilers, loop_room)
 
 
 def _compilers(job: CompileJob) -> list[PartitionCompiler]:

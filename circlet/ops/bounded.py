@@ -14,6 +14,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
+from circlet.errors import LimitError
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.nnapi.record import NnapiAttrs
 from circlet.ops.onnx.movement import distinct
@@ -31,12 +32,13 @@ SUPPRESSION = "BOUNDED_SUPPRESSION"
 UNIQUE = "BOUNDED_UNIQUE"
 LIMIT = "BOUNDED_BOX_LIMIT"
 PROPOSALS = "BOUNDED_PROPOSALS"
+TURNS = "BOUNDED_TURNS"
 FIRST, INVERSE, COUNTS = "first", "inverse", "counts"  # what UNIQUE tells besides
 SUPPRESSED = "CUSTOM:onnx.NonMaxSuppression"
 LIMITED, PROPOSED = "CUSTOM:nnapi.BOX_WITH_NMS_LIMIT", "CUSTOM:nnapi.GENERATE_PROPOSALS"
 
 _FINDERS = (WHERE, TOP_K, SUPPRESSION, UNIQUE, LIMIT, PROPOSALS)
-KINDS = frozenset({SIZE, SIZE_LIST, CONCATENATION, TAIL, *_FINDERS})
+KINDS = frozenset({SIZE, SIZE_LIST, CONCATENATION, TAIL, TURNS, *_FINDERS})
 
 _PAIR, _QUEUE = 8, 64  # operations of comparing two boxes, and of taking one from a queue
 _JOINS: dict[str, Callable[[int, int], int]] = {
@@ -94,6 +96,13 @@ class TailAttrs:
 
     axis: int
     value: int | float
+
+
+@dataclass(frozen=True)
+class TurnsAttrs:
+    """How many turns of a loop there is room for."""
+
+    most: int
 
 
 @dataclass(frozen=True)
@@ -233,6 +242,13 @@ def _unique(op: Op, inputs: Arrays) -> list[np.ndarray]:
     return [*results, _count(len(values))]
 
 
+def _turns(op: Op, inputs: Arrays) -> list[np.ndarray]:
+    flag, number = present(inputs[0]), int(present(inputs[1]).reshape(-1)[0])
+    if flag.any() and number >= op.attributes(TurnsAttrs).most:
+        raise LimitError("a loop takes more turns than there is room for", where=op.name)
+    return [flag]
+
+
 def _unique_cost(op: Op) -> Cost:
     return get(replace(op, kind="UNIQUE")).cost(op)
 
@@ -294,6 +310,7 @@ _register(TAIL, _tail, (2, 2), TailAttrs, required=2)
 _register(UNIQUE, _unique, (2, 2), DistinctAttrs, None, cost=_unique_cost)
 _register(SUPPRESSION, _suppression, (6, 6), OnnxAttrs, 2, 2, _suppression_cost)
 _register(LIMIT, _limit, (4, 4), NnapiAttrs, 5, 3, _limit_cost)
+_register(TURNS, _turns, (2, 2), TurnsAttrs, required=2)
 _register(PROPOSALS, _proposals, (4, 4), NnapiAttrs, 4, 4, _proposals_cost)
 
 

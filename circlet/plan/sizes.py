@@ -132,6 +132,12 @@ class SizeTable:
         self._known: MutableMapping[tuple[object, ...], Size] = {}
         self._trials = [_MOST_TRIALS]
 
+    def forget(self) -> None:
+        """Know nothing any more."""
+        for name, known in vars(self).items():
+            if name != "_trials":
+                known.clear()
+
     def trial(self) -> SizeTable | None:
         """A table to go on in, which leaves this one as it is; None where too many were made."""
         if not self._trials[0]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ops.arithmetic import AddAttrs
+from circlet.ops.bounded import TURNS, TurnsAttrs
 from circlet.ops.operands import known_ints
 from circlet.plan.sizes import SizeTable, most_of
 
@@ -109,6 +110,9 @@ class _Condition:
             return self._limit_of_variable(flag, graph, wanted, depth)
         if not depth:
             return None
+        if op.kind == TURNS and wanted:
+            most, found = op.attributes(TurnsAttrs).most, self._below(op, graph, True, depth)
+            return most if found is None else min(most, found)
         if op.kind == "LOGICAL_NOT":
             return self._below(op, graph, not wanted, depth)
         if op.kind == ("LOGICAL_AND" if wanted else "LOGICAL_OR") or op.kind in _SAME:

@@ -20,7 +20,7 @@ _MOST_COPIED_BYTES = 32768
 Given = Sequence[object] | Mapping[str, object]
 Form = tuple[np.dtype, tuple[int, ...], bool]
 Numbers = tuple[Sequence[int], Sequence[int]]
-Recover = Callable[[CircletError], tuple[Execution, Numbers]]
+Recover = Callable[[CircletError, Numbers], tuple[Execution, Numbers]]
 
 
 class BoundCall:
@@ -49,16 +49,16 @@ class BoundCall:
             self.run = self._run_or_recover
 
     def _run_or_recover(self, timeout_ns: int = 0) -> None:
-        """Run, and once more where a backend failed and others take over."""
+        """Run, and again where a backend failed and others take over, or loops need more room."""
         limit_ns = timeout_ns or self._limit_ns
-        try:
-            self._execution.run(limit_ns)
-        except CircletError as error:
-            self._execution, self._numbers = self._recover(error)
-            self.rebind(self.inputs, self.outputs)
-            if isinstance(error, DeadlineError):  # the time is over
-                raise
-            self._execution.run(limit_ns)
+        while True:
+            try:
+                return self._execution.run(limit_ns)
+            except CircletError as error:
+                self._execution, self._numbers = self._recover(error, self._numbers)
+                self.rebind(self.inputs, self.outputs)
+                if isinstance(error, DeadlineError):  # the time is over
+                    raise
 
     def __call__(self) -> None:
         """Run once. `run` is the same without this method's own cost."""
@@ -90,6 +90,9 @@ class Call:
         inputs, outputs: Numbers of the values in the plan.
         values: All values of the plan.
         names: Names of the outputs.
+
+    Attributes:
+        numbers: Those of the inputs and the outputs.
     """
 
     def __init__(
@@ -100,7 +103,7 @@ class Call:
         values: Sequence[Value],
         names: Sequence[str],
     ) -> None:
-        self.execution = execution
+        self.execution, self.numbers = execution, (inputs, outputs)
         own = {n: values[n].empty() for n in (*inputs, *outputs) if is_copied(values[n])}
         execution.rebind(list(own), list(own.values()))
         self._run = execution.fastest()

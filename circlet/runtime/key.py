@@ -43,6 +43,8 @@ def key_of(identity: str, options: Options, beside: tuple[tuple[str, str], ...] 
     executor = options.executor or DEFAULT_EXECUTOR
     if executor != DEFAULT_EXECUTOR or options.failed:
         plan += repr((executor, options.failed, options.preferred))
+    if options.loop_room:
+        plan += repr(("loop room", options.loop_room))
     if options.tune_seconds:
         plan += repr((host_model(), options.tune_seconds))
     if beside:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from circlet.artifact.values import unique_names
+from circlet.backends.outgrown import OutgrownError
 from circlet.errors import BackendError, CircletError
 from circlet.forking import renew_in_children
 from circlet.options import DEFAULT_EXECUTOR, Options
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from circlet.runtime.workers import Workers
 
 _MOST_SIZES = 16
+_MORE_ROOM, _MOST_ROOM = 4, 1 << 30  # turns of loops: how many times as many, and how many at most
 _MOST_HELPERS = 128  # as many as two runs take that use all the threads that they may
 _Shapes = tuple[tuple[int, ...], ...]
 
@@ -152,13 +154,28 @@ class LoadedNetwork:
             self._refusal = error if isinstance(error, CircletError) else None
         else:
             idle.append(call)
+        if isinstance(error, OutgrownError):
+            return self._make_room(call.numbers)
         if not isinstance(error, CircletError) or not error.backend:
             return False
         return self._take_over(error) and isinstance(error, BackendError)
 
-    def recovered(self, error: CircletError) -> tuple[Execution, Numbers]:
-        """An execution on other backends in the place of one that failed; raises where none is."""
-        if not error.backend or not self._take_over(error):
+    @property
+    def may_recover(self) -> bool:
+        """Whether a run that failed may be run again, otherwise."""
+        may_outgrow = bool(self.opened.metadata.get("loop_room"))
+        return not self.is_stateful and (may_outgrow or bool(self.options.fallback))
+
+    def recovered(self, error: CircletError, numbers: Numbers) -> tuple[Execution, Numbers]:
+        """An execution in the place of one that failed, whose arrays had these numbers.
+
+        Other backends run it, or loops have more room; raises where neither helps.
+        """
+        if isinstance(error, OutgrownError):
+            is_recovered = self._make_room(numbers)
+        else:
+            is_recovered = bool(error.backend) and self._take_over(error)
+        if not is_recovered:
             raise error
         opened, execution = self.new_execution()
         return execution, (opened.inputs, opened.outputs)
@@ -180,6 +197,22 @@ class LoadedNetwork:
             self.opened, self._resizer, self._refusal = opened, None, None
             self.grown = None
             self._calls, self.idle, self._resized = [], [], {}  # last: calls of what is loaded now
+        return True
+
+    def _make_room(self, numbers: Numbers) -> bool:
+        """Go on with more room for turns of loops than what had arrays of these numbers."""
+        if self.is_stateful:
+            return False
+        with self._switching:
+            if numbers[0] is not self.opened.inputs:
+                return True  # another thread did so
+            room = min(self.options.loop_room * _MORE_ROOM, _MOST_ROOM)
+            options = self.options._replace(loop_room=room)
+            opened = self.resizer().opened(options)
+            if opened is None or room == self.options.loop_room:
+                return False
+            self.options, self.opened = options, opened
+            self._calls, self.idle = [], []  # last: calls of what is loaded now
         return True
 
     def _refused(self) -> BackendError:

@@ -197,6 +197,7 @@ class Session:
             inputs: Arrays of the dtypes and shapes of `self.inputs`. Sizes that the file leaves
                 open may differ; the network is then made ready for them, and kept so.
             timeout: Seconds after which the run is stopped; `run_seconds` of the limits by default.
+                A run that needs more room for turns of a loop than any before is run again.
             observer: Called with an `Observation` of every op as soon as it has run; what it raises
                 ends the run. It may cancel the run, and must not start another of this session.
 
@@ -274,7 +275,7 @@ class Session:
         numbers = opened.inputs, opened.outputs
         execution.rebind(opened.inputs, sources)
         execution.rebind(opened.outputs, results)
-        recover = network.recovered if network.options.fallback and not self.is_stateful else None
+        recover = network.recovered if network.may_recover else None
         return BoundCall(execution, sources, results, self._limit_ns, numbers, recover)
 
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Session:

@@ -19,7 +19,7 @@ from circlet.errors import BackendError
 
 ABI_HEADER = Path(__file__).parent / "runtime" / "circlet_abi.h"
 PLAN_MAGIC = 0x504C5243
-ABI_VERSION = 6
+ABI_VERSION = 7
 CONTROL = 0xFFFFFFFF
 WORK_UNIT = 1024
 LINE_BYTES = 64  # A cache line, and the widest vector register: what memory is aligned to.

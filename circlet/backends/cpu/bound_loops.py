@@ -44,10 +44,9 @@ def bind_while(op: Op, bounds: Bounds) -> None:
     for number, own in enumerate(inside):
         region = op.regions[number]
         variables = [*map(own.tensor, region.inputs)]
-        starts = [*variables, *counters[number], *known[number]]
-        regions.append(Graph(region.name, starts, ends[number], own.done))
-    inputs = [None if t is None else bounds.tensor(t) for t in op.inputs]
-    starts = [fitted(op, t, wide, bounds) for t, wide in zip(inputs, outputs, strict=True) if t]
+        taken = [*variables, *counters[number], *known[number]]
+        regions.append(Graph(region.name, taken, ends[number], own.done))
+    starts = [None if t is None else bounds.tensor(t) for t in op.inputs]
     found = [count_tensor(f"{op.name} (size)") for _ in sizes.changing]
     made = [*outputs, *found, *(count_tensor(t.name) for t in given)]
     loop = replace(op, inputs=[*starts, *first, *given], outputs=made, regions=regions)

@@ -127,6 +127,8 @@ def refusal(op: Op, target: Target, known: Reasons) -> str | None:
             known[region, target] = _reason_inside(region, target, known)
         if (reason := known[region, target]) is not None:
             return reason
+    if op.kind in LOOPS and (reason := _start_refusal(op, target)) is not None:
+        return reason
     results = op.regions[-1:] if op.kind in LOOPS else op.regions
     for region in results:
         for made, wanted in zip(region.outputs, op.outputs, strict=True):
@@ -135,6 +137,16 @@ def refusal(op: Op, target: Target, known: Reasons) -> str | None:
             if not made.is_constant and (reason := not_copyable(made)):
                 return reason
     return None
+
+
+def _start_refusal(op: Op, target: Target) -> str | None:
+    """Why a variable cannot start as what has fewer places than it."""
+    pairs = zip(op.inputs, op.outputs, strict=True)
+    starts = [_start(op, s, v) for s, v in pairs if s is not None and s.shape != v.shape]
+    reasons = (
+        _row_refusal(start, target) for start in starts if None not in start.outputs[0].shape
+    )
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _reason_inside(region: Graph, target: Target, known: Reasons) -> str | None:
@@ -172,7 +184,7 @@ def _expand_while(op: Op, flat: Flat) -> Iterator[Item]:
     variables = op.outputs
     flat.pinned.update(variables)
     turn, end = Label(), Label()
-    yield from _copies(op, op.inputs, variables)
+    yield from _starts(op)
     yield turn
     condition = _Inlined(op.regions[0], variables)
     yield from condition.items(flat)
@@ -240,6 +252,25 @@ class _Inlined:
     def seen(self, tensor: Tensor) -> Tensor:
         """What stands for a tensor of the region."""
         return self._new.get(tensor, tensor)
+
+
+def _starts(op: Op) -> Iterator[Op]:
+    """What a loop's variables are before the first turn, as far as they are filled then."""
+    for source, variable in zip(op.inputs, op.outputs, strict=True):
+        if source is None or source.shape == variable.shape:
+            yield from _copies(op, [source], [variable])
+        else:
+            yield _start(op, source, variable)
+
+
+def _start(op: Op, source: Tensor, variable: Tensor) -> Op:
+    """Put a tensor into a variable that has more room; an element, where there is none in it."""
+    origin = constant("start", np.zeros(len(variable.shape), np.int32))
+    if 0 in source.shape:
+        source = constant("zero", np.zeros((1,) * len(variable.shape), variable.dtype.numpy))
+        source.quant = variable.quant
+    kind = "DYNAMIC_UPDATE_SLICE"
+    return Op(kind, [variable, source, origin], [variable], NoAttrs(), op.origin)
 
 
 def _copies(op: Op, sources: Sequence[Tensor | None], targets: Sequence[Tensor]) -> Iterator[Op]:

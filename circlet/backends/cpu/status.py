@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
+from circlet.backends.outgrown import OutgrownError
 from circlet.errors import (
     ArtifactError,
     BackendError,
@@ -31,6 +33,7 @@ class Status(IntEnum):
     INTERRUPTED = 9
     TOO_MUCH_WORK = 10
     BAD_OPERAND = 11
+    OUTGROWN = 12
 
 
 _STOPPED = {
@@ -50,12 +53,17 @@ def refused_operand(where: str = "") -> InputError:
     )
 
 
+_PLAIN: dict[Status, Callable[[], CircletError]] = {
+    Status.BAD_OPERAND: refused_operand,
+    Status.OUTGROWN: OutgrownError.of_turns,
+    Status.TIMEOUT: DeadlineError.passed,
+}
+
+
 def error_of(status: Status) -> CircletError:
     """The error of a status other than OK."""
-    if status is Status.BAD_OPERAND:
-        return refused_operand()
-    if status is Status.TIMEOUT:
-        return DeadlineError.passed()
+    if status in _PLAIN:
+        return _PLAIN[status]()
     if status in _STOPPED:
         return CancelledError(_STOPPED[status])
     if status is Status.BUSY:

@@ -183,6 +183,23 @@ CIRCLET_INLINE void bounded_concatenation(const struct bounded_concatenation_par
     }
 }
 
+struct bounded_turns_params {
+    int64_t most; /* turns that there is room for */
+};
+
+/* Operands: whether a loop goes on, turns so far, the same result, circlet_stop. */
+CIRCLET_INLINE void bounded_turns(const struct bounded_turns_params *p, void *const *x,
+                                  void *scratch, int64_t begin, int64_t end) {
+    (void)scratch, (void)begin, (void)end;
+    circlet_stop *stop = x[3];
+    char goes_on = *(const char *)x[0];
+    if (goes_on && *(const int64_t *)x[1] >= p->most) {
+        if (stop) stop->outgrow(stop);
+        goes_on = 0;
+    }
+    *(char *)x[2] = goes_on;
+}
+
 struct bounded_tail_params {
     int64_t rows;      /* positions in front of the axis */
     int64_t size;      /* places of the axis */

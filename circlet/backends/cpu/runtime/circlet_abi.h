@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define CIRCLET_ABI_VERSION 6u
+#define CIRCLET_ABI_VERSION 7u
 #define CIRCLET_PLAN_MAGIC 0x504C5243u /* "CRLP" */
 
 /* One kernel does the tasks begin <= task < end of a step. `params` is the kernel family's own
@@ -22,10 +22,12 @@ typedef void (*circlet_kernel)(const void *params, void *const *operands, void *
 
 /* What kernels of long tasks ask, every few million operations, whether the run is to end. They
  * then return at once, whatever their results are. Kernels whose operands hold what the operator
- * does not allow refuse them, which ends the run in CIRCLET_BAD_OPERAND. */
+ * does not allow refuse them, which ends the run in CIRCLET_BAD_OPERAND; those of loops that go on
+ * where there is no more room end it in CIRCLET_OUTGROWN. */
 typedef struct circlet_stop {
     uint32_t (*is_due)(struct circlet_stop *stop);
     void (*refuse)(struct circlet_stop *stop);
+    void (*outgrow)(struct circlet_stop *stop);
 } circlet_stop;
 
 /* What a unit asks of the system before its first call. */
@@ -118,7 +120,8 @@ enum circlet_status {
     CIRCLET_NO_TILES = 8,       /* the system does not grant AMX tiles */
     CIRCLET_INTERRUPTED = 9,    /* what circlet_ask_interrupt was given said so */
     CIRCLET_TOO_MUCH_WORK = 10, /* loops made the steps do more than most_work */
-    CIRCLET_BAD_OPERAND = 11    /* circlet_binding_refused_step tells which step refused one */
+    CIRCLET_BAD_OPERAND = 11,   /* circlet_binding_refused_step tells which step refused one */
+    CIRCLET_OUTGROWN = 12       /* a loop takes more turns than the plan has room for */
 };
 
 #endif

@@ -50,15 +50,23 @@ uint32_t watch_look(watch *watch) {
 
 static uint32_t stop_is_due(circlet_stop *stop) { return watch_look((watch *)stop) != CIRCLET_OK; }
 
+/* Whether a status is the first reason for a run to end. */
+static uint32_t ends_first(watch *watch, uint32_t status) {
+    uint32_t none = CIRCLET_OK;
+    return __atomic_compare_exchange_n(&watch->status, &none, status, 0, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
+}
+
 static void stop_refuse(circlet_stop *stop) {
     watch *this = (watch *)stop;
-    uint32_t none = CIRCLET_OK;
-    if (__atomic_compare_exchange_n(&this->status, &none, CIRCLET_BAD_OPERAND, 0, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED))
+    if (ends_first(this, CIRCLET_BAD_OPERAND))
         this->refused_step = this->step;
 }
+
+static void stop_outgrow(circlet_stop *stop) { ends_first((watch *)stop, CIRCLET_OUTGROWN); }
 
 void watch_init(watch *watch) {
     watch->stop.is_due = stop_is_due;
     watch->stop.refuse = stop_refuse;
+    watch->stop.outgrow = stop_outgrow;
 }

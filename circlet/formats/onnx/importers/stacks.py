@@ -12,6 +12,7 @@ from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 
 _MOST_ROWS = 1 << 20
+_MOST_UNTAKEN = 1 << 10  # rows of turns that may not be taken
 
 
 class Turn(Protocol):
@@ -90,7 +91,8 @@ class Stack:
     def _placed(self) -> None:
         """A tensor for all turns, into which each puts its slice."""
         loop, maker = self._turn.loop, self._turn.maker
-        known = loop.count.data is not None and int(loop.count.data) <= _MOST_ROWS
+        most = _MOST_ROWS if loop.keep is None else _MOST_UNTAKEN
+        known = loop.count.data is not None and int(loop.count.data) <= most
         is_counted = loop.count.data is None and loop.keep is None
         if None in self._row.shape or not (known or is_counted or not loop.has_turn):
             raise NotLoweredError("the number of turns is not known ahead")

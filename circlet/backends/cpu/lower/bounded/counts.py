@@ -14,6 +14,7 @@ from circlet.backends.cpu.lowering import (
     NoRef,
     ParamValue,
     Ref,
+    StopRef,
     TensorRef,
 )
 from circlet.ir import DType, Op, Tensor
@@ -22,11 +23,13 @@ from circlet.ops.bounded import (
     SIZE,
     SIZE_LIST,
     TAIL,
+    TURNS,
     WHERE,
     AxisAttrs,
     SizeAttrs,
     SizeListAttrs,
     TailAttrs,
+    TurnsAttrs,
     WhereAttrs,
     leading_axis,
 )
@@ -138,6 +141,13 @@ def _lower_tail(op: Op, context: Context) -> None:
     context.call(op, Kernel("bounded.h", "bounded_tail"), params, operands, op.outputs, tasks=tasks)
 
 
+def _lower_turns(op: Op, context: Context) -> None:
+    params: dict[str, ParamValue] = {"most": op.attributes(TurnsAttrs).most}
+    operands = [*_sources(op, context), TensorRef(op.outputs[0]), StopRef()]
+    context.call(op, Kernel("bounded.h", "bounded_turns"), params, operands, op.outputs)
+
+
+LOWERINGS.add(Lowering(TURNS, "turns", lambda op, target: None, _lower_turns))
 LOWERINGS.add(Lowering(SIZE, "size", lambda op, target: None, _lower_size))
 LOWERINGS.add(Lowering(SIZE_LIST, "size_list", _refuses_list, _lower_list))
 LOWERINGS.add(Lowering(WHERE, "bounded_where", _refuses_where, _lower_where))
