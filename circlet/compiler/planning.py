@@ -124,6 +124,7 @@ def plan(
     asked = [asking(compiler) for compiler in compilers]
     candidates = [Without(c, refused[c.name]) if c.name in refused else c for c in asked]
     loop_room = give_room(graph, job.sizes, options.loop_room, candidates)
+    job.sizes.state()
     drop_spreads(graph, job.sizes)
     placed = _placed(graph, options, template.words, candidates)
     most, is_parallel = options.limits.partitions, options.executor == "parallel"

@@ -29,7 +29,7 @@ def work_in_place(op: Op) -> int:
     record = find(op.label)
     pairs = () if record is None else record.continues
     kept = [(op.outputs[result], op.inputs[source]) for result, source in pairs]
-    return work_of(op) - sum(t.size_bytes for pair in kept for t in pair if t is not None)
+    return max(0, work_of(op) - sum(t.size_bytes for pair in kept for t in pair if t is not None))
 
 
 def work_at(op: Op, arrays: Arrays) -> int:

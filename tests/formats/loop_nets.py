@@ -175,3 +175,136 @@ def searching(beams: int, most: int) -> bytes:
     inputs.append(("floor", FLOAT, []))
     outputs: list[Value] = [("words_out", INT64, [beams, "k"]), ("best_out", FLOAT, [beams])]
     return file([loop], inputs, outputs, stored)
+
+
+def caching(heads: int, depth: int) -> bytes:
+    """A decoder with caches of keys and values that are empty at first, up to a length."""
+    width = heads * depth
+    nodes = [
+        node("Slice", "words back far axis", "tail"),
+        node("Gather", "table tail", "e0", axis=0),
+        node("Shape", "words", "sizes"),
+        node("Gather", "sizes one", "count", axis=0),
+        node("Sub", "count one", "place"),
+        node("Gather", "places place", "p", axis=0),
+        node("Add", "e0 p", "e"),
+    ]
+    for part in "qkv":
+        nodes += [
+            node("MatMul", f"e w{part}", f"{part}0"),
+            node("Reshape", f"{part}0 apart", f"{part}1"),
+            node("Transpose", f"{part}1", f"{part}2", perm=[0, 2, 1, 3]),
+        ]
+    nodes += [
+        node("Concat", "keys k2", "keys2", axis=2),
+        node("Concat", "values v2", "values2", axis=2),
+        node("Transpose", "keys2", "turned", perm=[0, 1, 3, 2]),
+        node("MatMul", "q2 turned", "scores"),
+        node("Softmax", "scores", "shares", axis=-1),
+        node("MatMul", "shares values2", "seen"),
+        node("Transpose", "seen", "seen2", perm=[0, 2, 1, 3]),
+        node("Reshape", "seen2 together", "joined"),
+        node("Add", "joined e", "y"),
+        node("MatMul", "y out", "logits"),
+        node("ArgMax", "logits", "best", axis=2, keepdims=0),
+        node("Concat", "words best", "longer", axis=1),
+        node("Shape", "longer", "sizes2"),
+        node("Gather", "sizes2 one", "count2", axis=0),
+        node("Less", "count2 length", "goes_on"),
+    ]
+    cache: list[Any] = [1, heads, None, depth]
+    body = helper.make_graph(
+        nodes,
+        "body",
+        _values([("turn", INT64, []), ("on", BOOL, []), ("words", INT64, [1, "k"]),
+                 ("keys", FLOAT, [1, heads, "m", depth]),
+                 ("values", FLOAT, [1, heads, "n", depth])]),
+        _values([("goes_on", BOOL, []), ("longer", INT64, [1, None]), ("keys2", FLOAT, cache),
+                 ("values2", FLOAT, cache)]),
+    )  # fmt: skip
+    stored = [weights(f"w{part}", width, width, seed=ord(part)) for part in "qkv"]
+    stored += [weights("table", WORDS, width), weights("places", 128, width, seed=4)]
+    stored += [weights("out", width, WORDS, seed=3), number("apart", [1, 1, heads, depth])]
+    stored += [number("together", [1, 1, width]), number("one", 1), number("axis", [1])]
+    stored += [number("back", [-1]), number("far", [MOST]), number("most", MOST)]
+    stored += [number("start", True, np.bool_)]
+    stored += [number("empty", np.zeros((1, heads, 0, depth)), np.float32)]
+    loop = node("Loop", "most start begin empty empty", "words_out keys_out values_out", body=body)
+    inputs: list[Value] = [("begin", INT64, [1, 1]), ("length", INT64, [])]
+    outputs: list[Value] = [("words_out", INT64, [1, "k"]), ("keys_out", FLOAT, cache)]
+    return file([loop], inputs, outputs, stored)
+
+
+def halving() -> bytes:
+    """For each number of a list a loop that halves it until it is small; the sums of halves."""
+    inner = helper.make_graph(
+        [
+            node("Mul", "a half", "b"),
+            node("Greater", "b little", "goes_on"),
+            node("Identity", "b", "row"),
+        ],
+        "inner",
+        _values([("turn", INT64, []), ("on", BOOL, []), ("a", FLOAT, [])]),
+        _values([("goes_on", BOOL, []), ("b", FLOAT, []), ("row", FLOAT, [])]),
+    )
+    body = helper.make_graph(
+        [
+            node("Gather", "x number", "first", axis=0),
+            node("Loop", "most start first", "last rows", body=inner),
+            node("ReduceSum", "rows", "sum", keepdims=0),
+            node("Identity", "outer_on", "still"),
+        ],
+        "body",
+        _values([("number", INT64, []), ("outer_on", BOOL, [])]),
+        _values([("still", BOOL, []), ("sum", FLOAT, [])]),
+    )
+    stored = [number("count", 6), number("most", MOST), number("start", True, np.bool_)]
+    stored += [number("half", 0.5, np.float32), number("little", 0.01, np.float32)]
+    loop = helper.make_node("Loop", ["count", ""], ["sums"], body=body)
+    return file([loop], [("x", FLOAT, [6])], [("sums", FLOAT, ["k"])], stored)
+
+
+def repeating() -> bytes:
+    """As many rows as an input says, none of which ends the loop."""
+    body = helper.make_graph(
+        [
+            node("MatMul", "s w", "after"),
+            node("Identity", "after", "row"),
+            node("Identity", "on", "still"),
+        ],
+        "body",
+        _values([("turn", INT64, []), ("on", BOOL, []), ("s", FLOAT, [WIDTH])]),
+        _values([("still", BOOL, []), ("after", FLOAT, [WIDTH]), ("row", FLOAT, [WIDTH])]),
+    )
+    loop = helper.make_node("Loop", ["count", "", "x"], ["last", "rows"], body=body)
+    inputs: list[Value] = [("x", FLOAT, [WIDTH]), ("count", INT64, [])]
+    stored = [weights("w", WIDTH, WIDTH)]
+    return file([loop], inputs, [("rows", FLOAT, ["k", WIDTH])], stored)
+
+
+def keeping() -> bytes:
+    """Rows to which a turn may join one, and of which it keeps two: as many as at first."""
+    join = helper.make_graph(
+        [node("Concat", "rows row", "more", axis=0)], "join", [], _values([("more", FLOAT, [])])
+    )
+    leave = helper.make_graph(
+        [node("Neg", "rows", "same")], "leave", [], _values([("same", FLOAT, [])])
+    )
+    body = helper.make_graph(
+        [
+            node("Equal", "turn third", "is_third"),
+            helper.make_node("If", ["is_third"], ["some"], then_branch=join, else_branch=leave),
+            node("Slice", "some begin two axis", "after"),
+            node("Less", "turn end", "goes_on"),
+        ],
+        "body",
+        _values([("turn", INT64, []), ("on", BOOL, []), ("rows", FLOAT, [None, 4])]),
+        _values([("goes_on", BOOL, []), ("after", FLOAT, [None, 4])]),
+    )
+    for branch, name in ((join, "more"), (leave, "same")):
+        branch.output[0].CopyFrom(_values([(name, FLOAT, [None, 4])])[0])
+    stored = [weights("row", 1, 4), number("third", 3), number("begin", [0]), number("two", [2])]
+    stored += [number("axis", [0]), number("most", MOST), number("start", True, np.bool_)]
+    loop = node("Loop", "most start x", "y", body=body)
+    inputs: list[Value] = [("x", FLOAT, [2, 4]), ("end", INT64, [])]
+    return file([loop], inputs, [("y", FLOAT, [None, 4])], stored)

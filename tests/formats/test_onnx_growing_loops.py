@@ -9,7 +9,18 @@ import pytest
 
 import circlet
 from circlet.limits import DEFAULT_LIMITS
-from tests.formats.loop_nets import MOST, WIDTH, WORDS, collecting, decoding, searching
+from tests.formats.loop_nets import (
+    MOST,
+    WIDTH,
+    WORDS,
+    caching,
+    collecting,
+    decoding,
+    halving,
+    keeping,
+    repeating,
+    searching,
+)
 
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 NEVER = np.array(WORDS)  # a word that there is not
@@ -72,6 +83,39 @@ def test_a_bound_in_the_condition_is_found() -> None:
     given = [floats(2, WIDTH), words(2), NEVER]
     (made,) = check(decoding(2, MOST, length=12), given)
     assert made["words_out"].shape == (2, 13)
+
+
+@pytest.mark.parametrize("most", [MOST, "most", 10**6])
+def test_loops_of_unknown_turns_have_the_room_that_they_need(most: int | str) -> None:
+    more = [np.array(400)] if isinstance(most, str) else []
+    made = check(collecting(most), *([*collected(end), *more] for end in (5, 100, 7)))
+    assert [len(results["rows"]) for results in made] == [5, 100, 7]
+
+
+def test_a_length_may_be_an_input() -> None:
+    given = [floats(2, WIDTH), words(2), NEVER]
+    made = check(decoding(2, MOST, length="length"), *([*given, np.array(n)] for n in (9, 70)))
+    assert [results["words_out"].shape for results in made] == [(2, 10), (2, 71)]
+
+
+def test_caches_grow_with_the_words() -> None:
+    made = check(caching(2, 4), *([words(1), np.array(length)] for length in (12, 2)))
+    assert [results["keys_out"].shape[2] for results in made] == [11, 1]
+
+
+def test_a_loop_within_a_loop_has_room_of_its_own() -> None:
+    check(halving(), [np.array([1, 0.001, 30, 5, 0.1, 2], np.float32)])
+
+
+def test_the_number_of_turns_may_be_an_input() -> None:
+    made = check(repeating(), *([floats(WIDTH), np.array(count)] for count in (4, 0, 66)))
+    assert [len(results["rows"]) for results in made] == [4, 0, 66]
+
+
+def test_a_size_that_turns_change_and_restore_is_known() -> None:
+    data = keeping()
+    assert circlet.Session(data, cache=False).outputs[0].shape == (2, 4)
+    check(data, *([floats(2, 4), np.array(end)] for end in (1, 6)))
 
 
 def test_beams_take_over_each_others_words() -> None:

@@ -26,7 +26,7 @@ from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.size_probes import given_sizes, inferred, passing
 from circlet.plan.size_rules import SCATTERS, Taken, is_pointwise, strided_parts
-from circlet.plan.sizes import SUM, Size, bounds_of, leads, most_of
+from circlet.plan.sizes import SUM, Size, bounds_of, is_open, leads, most_of
 
 
 def bind(op: Op, bounds: Bounds) -> None:
@@ -40,8 +40,9 @@ def bind(op: Op, bounds: Bounds) -> None:
         for tensor in op.outputs:
             bounds.note(tensor)
         return
-    if op.kind not in LOOPS and op.outputs[0] in bounds.table.numbers:
-        bounds.add_list(op, bounds.table.numbers[op.outputs[0]], op.outputs[0])
+    numbers = bounds.table.elements(op.outputs[0])
+    if op.kind not in LOOPS and numbers is not None:
+        bounds.add_list(op, numbers, op.outputs[0])
         return
     found = _KINDS.get(op.label) or (_repeat if is_pointwise(op) else _bind_probed)
     found(op, bounds)
@@ -74,7 +75,7 @@ def _bind_reshape(op: Op, bounds: Bounds) -> None:
     source, result = operand(op, 0), op.outputs[0]
     before, after = bounds.sizes(source), bounds.sizes(result)
     kept = [size for size in before if size != 1] == [size for size in after if size != 1]
-    if not kept and not (leads(before) and leads(after)):
+    if is_open(before) and not kept and not (leads(before) and leads(after)):
         raise NotBoundError("it moves elements across an axis whose size depends on the data")
     given, made = bounds.tensor(source), bounds.tensor(result)
     if given.elements != made.elements:
@@ -149,7 +150,9 @@ def _bind_concatenation(op: Op, bounds: Bounds) -> None:
         raise NotBoundError("it rescales parts whose sizes depend on the data of a run")
     is_inner = prod(result.static_shape[:axis]) != 1
     is_room = bounds.tensor(parts[0]).shape == result.shape
-    if (is_inner or is_room) and all(part.shape[axis] is not None for part in parts[1:]):
+    if (is_inner or is_room) and all(
+        isinstance(bounds.sizes(part)[axis], int) for part in parts[1:]
+    ):
         _append(op, parts, axis, bounds)
         return
     if is_inner:

@@ -81,12 +81,21 @@ class GraphImporter:
         self._scope: dict[str, Tensor] = {}
         self._unknown: set[Tensor | None] = set()
         self._halves = Halves()
+        self._producers: dict[Tensor, Op] = {}
+        self._seen_ops = 0
         self._is_inlined = False
         self._stated = {v.name: v for v in (*proto.value_info, *proto.output)}
 
     def next_id(self) -> int:
         """The number of the next source operator."""
         return self.state.next_id()
+
+    def producer(self, tensor: Tensor) -> Op | None:
+        """The op of the graph so far that writes a tensor."""
+        for op in self.graph.ops[self._seen_ops :]:
+            self._producers |= dict.fromkeys(op.outputs, op)
+        self._seen_ops = len(self.graph.ops)
+        return self._producers.get(tensor)
 
     def run(self) -> Graph:
         """The graph."""

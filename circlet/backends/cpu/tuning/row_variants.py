@@ -166,6 +166,7 @@ _DATA_MOVEMENT = (
     _row("bounded_where", "bounded", "places of elements", _E, "bounds", ""),
     _row("bounded_concatenation", "bounded", "parts of any length", _E, "bounds", ""),
     _row("bounded_tail", "bounded", "what lies behind a size", _E, "bounds", ""),
+    _row("bounded_turns", "bounded", "turns that there is room for", _E, "bounds", ""),
     _row("bounded_unique", "bounded_unique", "distinct elements", _E, "bounds", ""),
     _row("bounded_unique_rising", "bounded_unique", "likewise, sorted", _E, "bounds", ""),
     _row("bounded_suppression", "bounded_suppression", "boxes by class", _E, "bounds", ""),

@@ -12,6 +12,8 @@ from circlet.ops.layout import ConcatenationAttrs
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 
 _MOST_ROWS = 1 << 20
+_OF_SIZES = frozenset({"SHAPE", "RANK"})
+_MOST_SEEN = 64  # tensors that a count of turns follows from
 _MOST_UNTAKEN = 1 << 10  # rows of turns that may not be taken
 
 
@@ -44,8 +46,8 @@ class Loop(Protocol):
 class Stack:
     """A tensor to which every turn adds a slice.
 
-    Where the number of turns is known ahead, slices are put into a tensor of all; else the tensor
-    grows.
+    Where the number of turns is known ahead, or follows from sizes, slices are put into a tensor of
+    all; else the tensor grows.
 
     Attributes:
         start: What it is before the first turn.
@@ -65,7 +67,10 @@ class Stack:
         if not row.has_rank:
             raise NotLoweredError("the number of dimensions of a loop's result is not known")
         self._is_whole = False
-        for attempt in (self._placed, self._joined, self._appended):
+        ways = [self._placed, self._joined, self._appended]
+        if turn.loop.keep is None and _is_given(turn.loop.count, turn.loop.node):
+            ways[:2] = [self._joined, self._placed]  # nothing bounds a tensor for all turns
+        for attempt in ways:
             kept = len(turn.maker.ops), len(turn.loop.node.ops)
             try:
                 attempt()
@@ -142,6 +147,22 @@ class Stack:
         self.after = self._turn.maker.op(
             "CUSTOM", [self.before, self._row], attrs, custom_code=f"{PREFIX}Append"
         )
+
+
+def _is_given(number: Tensor, node: Node) -> bool:
+    """Whether a number follows from elements, not only sizes, of what the network is given."""
+    inputs, own = node.graph.graph.inputs, {t: op for op in node.ops for t in op.outputs}
+    waiting, seen = [number], {number}
+    while waiting and len(seen) < _MOST_SEEN:
+        tensor = waiting.pop()
+        if tensor in inputs:
+            return True
+        op = own.get(tensor) or node.graph.producer(tensor)
+        read = [] if op is None or op.kind in _OF_SIZES else op.inputs
+        found = [each for each in read if each is not None and each not in seen]
+        waiting += found
+        seen.update(found)
+    return False
 
 
 def _sizes(row: Tensor) -> list[int]:

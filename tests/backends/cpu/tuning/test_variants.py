@@ -24,6 +24,8 @@ from circlet.ir import DType, Graph, Quantization
 from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.bits import BucketizeAttrs
+from circlet.ops.bounded import TURNS, TurnsAttrs
+from circlet.ops.build import builder
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.order import CumsumAttrs
 from circlet.ops.reduce import ReducerAttrs
@@ -247,6 +249,12 @@ def counted(name: str) -> Graph:
     return _counted()
 
 
+def of_turns(name: str) -> Graph:
+    b = builder()
+    given = [b.input("flag", DType.BOOL, ()), b.input("turns", DType.INT64, ())]
+    return b.output(b.op(TURNS, given, TurnsAttrs(1 << 40), dtype=DType.BOOL)).build()
+
+
 def of_boxes(name: str) -> Graph:
     return bounded(detector())
 
@@ -315,6 +323,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "bounded_where": counted,
     "bounded_concatenation": counted,
     "bounded_tail": counted,
+    "bounded_turns": of_turns,
     "bounded_suppression": counted,
     "box_limit": of_boxes,
     "proposals": of_boxes,
