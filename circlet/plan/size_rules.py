@@ -35,6 +35,7 @@ from circlet.plan.sizes import (
 )
 
 _NOTHING: list[Numbers | None] = []
+APPEND = "CUSTOM:onnx.Append"
 SCATTERS = tuple(f"CUSTOM:onnx.{kind}" for kind in ("ScatterElements", "Scatter", "ScatterND"))
 _POINTWISE = frozenset({"CAST", "SELECT_V2", "QUANTIZE", "DEQUANTIZE"})
 
@@ -159,6 +160,13 @@ def _concatenation(op: Op, table: SizeTable) -> list[Numbers | None]:
         return _NOTHING
     total = table.joined(SUM, [part[axis] for part in known])
     return [None if total is None else (*first[:axis], total, *first[axis + 1 :])]
+
+
+def _appended(op: Op, table: SizeTable) -> list[Numbers | None]:
+    """One row more; all rows have the sizes of this one, or the run would be refused."""
+    stack, row = table.of(operand(op, 0)), table.of(operand(op, 1))
+    total = None if stack is None else table.joined(SUM, [stack[0], 1])
+    return [None if total is None or row is None else (total, *row)]
 
 
 def _pack(op: Op, table: SizeTable) -> list[Numbers | None]:
@@ -345,6 +353,7 @@ _RULES: dict[str, Rule] = {
     "EXPAND_DIMS": _expand_dims,
     "RESHAPE": _reshape,
     "CONCATENATION": _concatenation,
+    APPEND: _appended,
     "PACK": _pack,
     "FILL": _listed(0),
     "BROADCAST_TO": _listed(1),

@@ -308,3 +308,33 @@ def keeping() -> bytes:
     loop = node("Loop", "most start x", "y", body=body)
     inputs: list[Value] = [("x", FLOAT, [2, 4]), ("end", INT64, [])]
     return file([loop], inputs, [("y", FLOAT, [None, 4])], stored)
+
+
+def telling(rows: int) -> bytes:
+    """A decoder that tells of each word how likely all words were."""
+    nodes = [
+        node("Slice", "words back far axis", "tail"),
+        node("Gather", "table tail", "e", axis=0),
+        node("MatMul", "e out", "logits"),
+        node("ArgMax", "logits", "best", axis=2, keepdims=0),
+        node("Concat", "words best", "longer", axis=1),
+        node("Softmax", "logits", "shares", axis=-1),
+        node("Add", "n one", "next"),
+        node("Less", "next length", "goes_on"),
+    ]
+    body = helper.make_graph(
+        nodes,
+        "body",
+        _values([("turn", INT64, []), ("on", BOOL, []), ("n", INT64, []),
+                 ("words", INT64, [rows, "k"])]),
+        _values([("goes_on", BOOL, []), ("next", INT64, []), ("longer", INT64, [rows, None]),
+                 ("shares", FLOAT, [rows, None, WORDS])]),
+    )  # fmt: skip
+    stored = [weights("table", WORDS, WIDTH), weights("out", WIDTH, WORDS, seed=3)]
+    stored += [number("back", [-1]), number("far", [MOST]), number("axis", [1]), number("one", 1)]
+    stored += [number("zero", 0), number("most", MOST)]
+    loop = node("Loop", "most start zero begin", "count words_out shares_out", body=body)
+    inputs: list[Value] = [("begin", INT64, [rows, 1]), ("length", INT64, []), ("start", BOOL, [])]
+    outputs: list[Value] = [("words_out", INT64, [rows, "k"])]
+    outputs.append(("shares_out", FLOAT, ["n", rows, 1, WORDS]))
+    return file([loop], inputs, outputs, stored)

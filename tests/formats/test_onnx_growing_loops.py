@@ -20,6 +20,7 @@ from tests.formats.loop_nets import (
     keeping,
     repeating,
     searching,
+    telling,
 )
 
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -101,6 +102,17 @@ def test_a_length_may_be_an_input() -> None:
 def test_caches_grow_with_the_words() -> None:
     made = check(caching(2, 4), *([words(1), np.array(length)] for length in (12, 2)))
     assert [results["keys_out"].shape[2] for results in made] == [11, 1]
+
+
+def test_rows_may_get_their_sizes_from_the_first_one() -> None:
+    yes, no = np.array(True), np.array(False)
+    runs = [[words(2), np.array(length), yes] for length in (5, 80)]
+    made = check(telling(2), *runs)
+    assert [len(results["shares_out"]) for results in made] == [5, 80]
+    session = circlet.Session(telling(2), cache=False)
+    reference = circlet.Session(telling(2), backends=("reference",), cache=False)
+    for name, array in reference.run([words(2), np.array(5), no]).items():
+        assert session.run([words(2), np.array(5), no])[name].shape == array.shape
 
 
 def test_a_loop_within_a_loop_has_room_of_its_own() -> None:

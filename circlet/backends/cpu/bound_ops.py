@@ -25,8 +25,8 @@ from circlet.ops.reduce import constant_axes
 from circlet.ops.shape import ReshapeAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
 from circlet.plan.size_probes import given_sizes, inferred, passing
-from circlet.plan.size_rules import SCATTERS, Taken, is_pointwise, strided_parts
-from circlet.plan.sizes import SUM, Size, bounds_of, is_open, leads, most_of
+from circlet.plan.size_rules import APPEND, SCATTERS, Taken, is_pointwise, strided_parts
+from circlet.plan.sizes import SUM, Number, Size, bounds_of, is_open, leads, most_of
 
 
 def bind(op: Op, bounds: Bounds) -> None:
@@ -167,15 +167,34 @@ def _append(op: Op, parts: list[Tensor], axis: int, bounds: Bounds) -> None:
     result = bounds.tensor(op.outputs[0])
     made, size = fitted(op, bounds.tensor(parts[0]), result, bounds), bounds.sizes(parts[0])[axis]
     for part in parts[1:]:
-        filled, starts = made, Tensor(f"{op.name} (start)", DType.INT32, (len(result.shape),))
-        numbers = tuple(size if each == axis else 0 for each in range(len(result.shape)))
-        bounds.add_list(op, numbers, starts)
+        filled, update = made, bounds.tensor(part)
         made = result if part is parts[-1] else result.like(f"{op.name} (part)")
-        update = bounds.tensor(part)
-        bounds.add(op, "DYNAMIC_UPDATE_SLICE", [filled, update, starts], NoAttrs(), [made])
+        _put(op, [filled, update], axis, size, made, bounds)
         total = bounds.table.joined(SUM, [size, update.static_shape[axis]])
         assert total is not None
         size = total
+
+
+def _put(
+    op: Op, tensors: list[Tensor], axis: int, place: Number, result: Tensor, bounds: Bounds
+) -> None:
+    """Put a tensor into another one, from a place of an axis on."""
+    rank = len(result.shape)
+    starts = Tensor(f"{op.name} (start)", DType.INT32, (rank,))
+    bounds.add_list(op, tuple(place if each == axis else 0 for each in range(rank)), starts)
+    bounds.add(op, "DYNAMIC_UPDATE_SLICE", [*tensors, starts], NoAttrs(), [result])
+
+
+def _bind_appended(op: Op, bounds: Bounds) -> None:
+    """A row behind those that are filled."""
+    result, row = bounds.tensor(op.outputs[0]), bounds.tensor(operand(op, 1))
+    stack, sizes = bounds.tensor(operand(op, 0)), bounds.sizes(operand(op, 0))
+    if is_open(bounds.sizes(operand(op, 1))):
+        raise NotBoundError("rows have sizes that depend on the data")
+    rows = row.like(f"{op.name} (row)")
+    rows.shape = (1, *row.static_shape)
+    bounds.add(op, "RESHAPE", [row], ReshapeAttrs(rows.static_shape), [rows])
+    _put(op, [fitted(op, stack, result, bounds), rows], 0, sizes[0], result, bounds)
 
 
 _NEUTRAL = {"REDUCE_MAX": -1, "REDUCE_MIN": 1, "SUM": 0, "REDUCE_ANY": 0, "REDUCE_ALL": 1}
@@ -217,6 +236,7 @@ _KINDS: dict[str, Bind] = {
     "STRIDED_SLICE": _bind_strided_slice,
     "SLICE": _bind_slice,
     "CONCATENATION": _bind_concatenation,
+    APPEND: _bind_appended,
     **dict.fromkeys((*_NEUTRAL, "MEAN"), _bind_reduction),
     **dict.fromkeys(SCATTERS, bind_scatter),
     **FINDERS,
