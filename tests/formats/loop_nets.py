@@ -338,3 +338,44 @@ def telling(rows: int) -> bytes:
     outputs: list[Value] = [("words_out", INT64, [rows, "k"])]
     outputs.append(("shares_out", FLOAT, ["n", rows, 1, WORDS]))
     return file([loop], inputs, outputs, stored)
+
+
+def filling(most: int | str, times: int, *, start: str = "") -> bytes:
+    """Rows to which every turn joins one several times, as long as they are fewer than 20.
+
+    Args:
+        most: The trip count, or the name of an input.
+        start: The name of an input that says whether to take a first turn; empty for yes.
+    """
+    body = helper.make_graph(
+        [
+            node("Cast", "turn", "t", to=FLOAT),
+            node("Reshape", "t one_row", "row"),
+            node("Concat", "rows" + " row" * times, "more", axis=0),
+            node("Shape", "more", "sizes"),
+            node("Gather", "sizes first", "count", axis=0),
+            node("Less", "count enough", "goes_on"),
+            node("Identity", "count", "counted"),
+        ],
+        "body",
+        _values([("turn", INT64, []), ("on", BOOL, []), ("rows", FLOAT, [None, 1])]),
+        _values([("goes_on", BOOL, []), ("more", FLOAT, [None, 1]), ("counted", INT64, [])]),
+    )
+    stored = [number("one_row", [1, 1]), number("first", 0), number("enough", 20)]
+    inputs: list[Value] = [("x", FLOAT, [3, 1])]
+    if isinstance(most, str):
+        inputs.append((most, INT64, []))
+    else:
+        stored.append(number("most", most))
+    if start:
+        inputs.append((start, BOOL, []))
+    else:
+        stored.append(number("yes", True, np.bool_))
+    loop = node(
+        "Loop",
+        f"{'most' if isinstance(most, int) else most} {start or 'yes'} x",
+        "rows_out counts",
+        body=body,
+    )
+    outputs: list[Value] = [("rows_out", FLOAT, ["k", 1]), ("counts", INT64, ["turns"])]
+    return file([loop], inputs, outputs, stored)

@@ -16,6 +16,7 @@ from tests.formats.loop_nets import (
     caching,
     collecting,
     decoding,
+    filling,
     halving,
     keeping,
     repeating,
@@ -113,6 +114,18 @@ def test_rows_may_get_their_sizes_from_the_first_one() -> None:
     reference = circlet.Session(telling(2), backends=("reference",), cache=False)
     for name, array in reference.run([words(2), np.array(5), no]).items():
         assert session.run([words(2), np.array(5), no])[name].shape == array.shape
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_loop_ends_by_the_size_of_what_grows(times: int) -> None:
+    made = check(filling("most", times), *([floats(3, 1), np.array(n)] for n in (99, 4, 0)))
+    assert [len(results["rows_out"]) for results in made] == [19 + times, 3 + 4 * times, 3]
+
+
+@pytest.mark.parametrize("start", ["", "start"])
+def test_a_loop_of_no_turn_gives_stacks_of_none(start: str) -> None:
+    (made,) = check(filling(0, 1, start=start), [floats(3, 1), *[np.array(True)] * bool(start)])
+    assert made["rows_out"].shape == (3, 1) and made["counts"].shape == (0,)
 
 
 def test_a_loop_within_a_loop_has_room_of_its_own() -> None:

@@ -62,9 +62,14 @@ def _bind_probed(op: Op, bounds: Bounds) -> None:
     inputs: list[Tensor | None] = []
     for index, tensor in enumerate(op.inputs):
         given = None if tensor is None else listed.get(index) or bounds.tensor(tensor)
-        for axis, value in found.get(index, {}).items():
-            size = bounds.sizes(operand(op, index))[axis]
-            if given is not None and value is not None and isinstance(size, Size):
+        sizes, passed = () if tensor is None else bounds.sizes(tensor), found.get(index, {})
+        for axis, size in enumerate(sizes):
+            if given is None or not isinstance(size, Size):
+                continue
+            if axis not in passed:
+                raise NotBoundError("it looks along an axis whose size depends on the data")
+            value = passed[axis]
+            if value is not None:
                 given = bounds.filled(op, given, axis, size, value)
         inputs.append(given)
     bounds.repeat(op, inputs=inputs)
@@ -166,9 +171,9 @@ def _append(op: Op, parts: list[Tensor], axis: int, bounds: Bounds) -> None:
     """Put parts of known sizes behind what a run fills of the first one."""
     result = bounds.tensor(op.outputs[0])
     made, size = fitted(op, bounds.tensor(parts[0]), result, bounds), bounds.sizes(parts[0])[axis]
-    for part in parts[1:]:
+    for number, part in enumerate(parts[1:], 2):
         filled, update = made, bounds.tensor(part)
-        made = result if part is parts[-1] else result.like(f"{op.name} (part)")
+        made = result if number == len(parts) else result.like(f"{op.name} (part)")
         _put(op, [filled, update], axis, size, made, bounds)
         total = bounds.table.joined(SUM, [size, update.static_shape[axis]])
         assert total is not None

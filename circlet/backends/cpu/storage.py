@@ -131,8 +131,8 @@ class Storage:
     def _place_reshapes_of_outputs(self) -> None:
         """The input of a reshape into the caller's buffer is computed there in the first place."""
         for op in reversed(self._ops):
-            source = op.inputs[0]
-            if not is_reshape(op) or source is None or source in self.allocations:
+            source = op.inputs[0] if is_reshape(op) else None
+            if source is None or source in self.allocations:
                 continue
             allocation = self.allocations.get(op.outputs[0])
             if allocation is not None and source in self._producers:

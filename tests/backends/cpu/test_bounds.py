@@ -14,6 +14,7 @@ from circlet.ir.regions import reachable
 from circlet.limits import DEFAULT_LIMITS
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
+from circlet.ops.reduce import ArgAttrs
 from circlet.runtime.session import Session
 from tests.backends.cpu.bound_nets import (
     ROWS,
@@ -143,6 +144,19 @@ def test_what_may_be_too_large_is_left_to_numpy_with_the_reason() -> None:
     session = Session(made(places), limits=limits, threads=1)
     refused = [str(row["refused"]) for row in session.placement]
     assert any("might take" in why and "the limit is 800" in why for why in refused)
+
+
+def test_a_search_along_an_axis_whose_size_a_run_decides_is_left_to_numpy() -> None:
+    def best(net: Net) -> list[Tensor]:
+        return [net.b.op("ARG_MAX", [net.rows, net.ints(0)], ArgAttrs("INT32"), dtype=DType.INT32)]
+
+    session = Session(made(best), threads=1)
+    reference = Session(made(best), backends=("reference",), threads=1)
+    refused = [row["refused"] for row in session.placement if row["kind"] == "ARG_MAX"]
+    assert "it looks along an axis whose size depends on the data" in str(refused)
+    for chosen in (ROWS, 2):
+        x, table = given(chosen)
+        check(session, reference, [x, -np.abs(table)])
 
 
 def test_what_may_do_too_much_is_left_to_numpy_with_the_reason() -> None:

@@ -142,7 +142,7 @@ class _Turn:
         self.after, self.items = self.lists.taken(made[:count])
         self.rows = made[count:]
         if self.goes_on is not None and is_true(self.goes_on) and is_true(loop.keep):
-            loop.keep = None
+            self.loop = replace(loop, keep=None)
 
     def place(self, is_reversed: bool) -> Tensor:
         """The number of the turn, or counted from the last one."""

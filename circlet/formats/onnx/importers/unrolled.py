@@ -45,6 +45,8 @@ def unrolled(loop: Loop) -> list[Tensor]:
     count = _count(loop)
     if count * len(loop.body.node) > _MOST_NODES:
         raise NotLoweredError("what a turn of the loop changes has other sizes in each of many")
+    if not count and len(loop.body.output) > len(loop.given) + loop.has_turn:
+        raise NotLoweredError("no turn of the loop gives a slice of a result")
     states, taken = loop.given, list[Taken]()
     for turn in range(count):
         taken.append(one_turn(loop, turn, states))
