@@ -7,6 +7,7 @@ import itertools
 from _ctypes import CFuncPtr
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from circlet.backends.cpu.abi import CONTROL, LINE_BYTES, Jump, Space, abi_dtypes
 from circlet.backends.cpu.executable import Executable
 from circlet.backends.cpu.loader import Library, Runtime, address_of
+from circlet.backends.cpu.status import Status, error_of
 from tests.sanitize.memory import Region
 from tests.sanitize.spread import PAGE, Spread, pages
 
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     from circlet.backends.cpu.loader import Image
 
 CHUNKS = 3
-_IS_DUE = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)(lambda stop: 0)
-_STOP = (ctypes.c_void_p * 1)(ctypes.cast(_IS_DUE, ctypes.c_void_p))  # circlet_stop, never due
+_ASKS = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)
+_TELLS = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_ENDS = (Status.BAD_OPERAND, Status.OUTGROWN)  # in the order of circlet_stop
 _KERNEL = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 )
@@ -41,6 +44,26 @@ class Placed:
     spread: Spread
     names: tuple[str, ...]
     scratch: tuple[int, ...]
+
+
+class Stop:
+    """`circlet_stop` of a run that ends early only where a kernel says so.
+
+    Attributes:
+        status: What the kernels so far said.
+        address: Where kernels find it.
+    """
+
+    def __init__(self) -> None:
+        self.status = Status.OK
+        ends = (_TELLS(partial(self._end, status)) for status in _ENDS)
+        self._functions = (_ASKS(lambda stop: 0), *ends)
+        pointers = [ctypes.cast(function, ctypes.c_void_p) for function in self._functions]
+        self._table = (ctypes.c_void_p * len(pointers))(*pointers)
+        self.address = ctypes.addressof(self._table)
+
+    def _end(self, status: Status, stop: int) -> None:
+        self.status = self.status or status
 
 
 class Guard:
@@ -126,12 +149,13 @@ class GuardedBinding:
         self._once, self._is_made = int(header["once_steps"]), False
         self._params = address_of(executable.plan) + int(header["params_offset"])
         self._steps, self._operands = _tables(executable.plan, header)
+        self._stop = Stop()
 
     def run(self, timeout_ns: int = 0) -> None:
         """Run all steps; kernels get their tasks in several calls, as from several threads."""
         arrays = [array for side in self._ports.values() for array in side]
         ports = {array.ctypes.data: self._guarded(array) for array in arrays}
-        index = self._once if self._is_made else 0
+        index, self._stop.status = self._once if self._is_made else 0, Status.OK
         while index < len(self._steps):
             step = self._steps[index]
             operands = [self._address(operand, ports) for operand in self._operands_of(step)]
@@ -142,6 +166,8 @@ class GuardedBinding:
             index += 1
             if step["unit"] != CONTROL:
                 self._call(index - 1, operands)
+                if self._stop.status:
+                    raise error_of(self._stop.status)
             elif (
                 step["kernel"] == Jump.ALWAYS or not ctypes.c_uint8.from_address(operands[0]).value
             ):
@@ -182,7 +208,7 @@ class GuardedBinding:
         if space is Space.NONE:
             return 0
         if space is Space.STOP:
-            return ctypes.addressof(_STOP)
+            return self._stop.address
         if space is Space.ARENA:
             return self._arena.address + offset
         if space is Space.RESIDENT:

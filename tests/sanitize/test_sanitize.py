@@ -14,6 +14,7 @@ from tests.sanitize.modes import MODES
 from tests.sanitize.spread import PAGE, Spread
 
 pytestmark = pytest.mark.slow
+LOOPS = ("rows", "words", "attention", "caches", "beams", "first row", "inner loops")
 # What is large takes half a minute a mode; one of each way to compute is among the slow tests.
 MODELS = (
     *REPRESENTATIVE,
@@ -44,6 +45,15 @@ def test_a_public_model_runs_clean(model: str, mode: str) -> None:
 def test_products_of_computed_operands_run_clean(network: str, mode: str) -> None:
     _possible(mode)
     done, step = run_watched("tests.sanitize.computed", network, mode)
+    assert done.returncode == 0, f"{step}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("network", LOOPS)
+def test_loops_whose_variables_grow_run_clean(network: str, mode: str) -> None:
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    _possible(mode)
+    done, step = run_watched("tests.sanitize.growing_loops", network, mode)
     assert done.returncode == 0, f"{step}\n{done.stderr}"
 
 
