@@ -56,7 +56,11 @@ def profile(
     session = model if isinstance(model, Session) else Session(model, threads=threads)
     given = random_inputs(session) if inputs is None else inputs
     fitting, arrays = session.fitting(given)
-    if fitting is not session and session.source is not None:
+    room = fitting.options.loop_room
+    if fitting.opened.metadata.get("loop_room"):
+        fitting.run(arrays)  # its loops have room for this run from now on
+    is_other = fitting is not session or fitting.options.loop_room != room
+    if is_other and session.source is not None:
         # Its code was made for other sizes: what is planned for these is what is profiled.
         session = Session.of(session.source, fitting.options, threads=session.threads)
     planned = planned_again(session)

@@ -18,6 +18,7 @@ from circlet.ops.opdef import NoAttrs
 from circlet.profiling import Profile
 from circlet.sample import Sample
 from tests.corpora import corpus, each
+from tests.runtime.test_loop_room import FIRST, counting
 from tests.windows import conv2d_attrs
 
 MODELS = sorted(p.name for p in (Path(__file__).parents[3] / "shared/corpora/models").glob("*"))
@@ -153,3 +154,8 @@ def test_every_operator_of_public_networks_is_told_of(name: str, threads: int) -
     ids = {row.id for row in found.operators}
     assert all(set(call.sources) <= ids for call in found.calls)
     assert all(sum(call.shares) == pytest.approx(1) for call in found.calls)
+
+
+def test_loops_are_profiled_with_the_room_that_the_run_takes() -> None:
+    found = circlet.profile(counting(), [np.array(FIRST + 1)], runs=2, threads=1)
+    assert found.calls and {call.backend for call in found.calls} == {"cpu"}
