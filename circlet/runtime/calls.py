@@ -38,8 +38,11 @@ class BoundCall:
         limit_ns: int = 0,
         numbers: Numbers = ((), ()),
         recover: Recover | None = None,
+        *,
+        may_outgrow: bool = False,
     ) -> None:
-        self._numbers, self._limit_ns = numbers, limit_ns
+        """`may_outgrow` says that a run may end midway, to be run again with more room."""
+        self._numbers, self._limit_ns, self._may_outgrow = numbers, limit_ns, may_outgrow
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self._execution = execution
@@ -51,6 +54,8 @@ class BoundCall:
     def _run_or_recover(self, timeout_ns: int = 0) -> None:
         """Run, and again where a backend failed and others take over, or loops need more room."""
         limit_ns = timeout_ns or self._limit_ns
+        continued = self._continued() if self._may_outgrow else []
+        before = [array.copy() for array in continued]
         while True:
             try:
                 return self._execution.run(limit_ns)
@@ -59,6 +64,13 @@ class BoundCall:
                 self.rebind(self.inputs, self.outputs)
                 if isinstance(error, DeadlineError):  # the time is over
                     raise
+                for array, kept in zip(continued, before, strict=True):
+                    array[...] = kept
+
+    def _continued(self) -> list[np.ndarray]:
+        """The outputs that are written over inputs, as updates of them."""
+        given = {array.ctypes.data for array in self.inputs}
+        return [array for array in self.outputs if array.ctypes.data in given]
 
     def __call__(self) -> None:
         """Run once. `run` is the same without this method's own cost."""

@@ -163,8 +163,12 @@ class LoadedNetwork:
     @property
     def may_recover(self) -> bool:
         """Whether a run that failed may be run again, otherwise."""
-        may_outgrow = bool(self.opened.metadata.get("loop_room"))
-        return not self.is_stateful and (may_outgrow or bool(self.options.fallback))
+        return not self.is_stateful and (self.may_outgrow or bool(self.options.fallback))
+
+    @property
+    def may_outgrow(self) -> bool:
+        """Whether a loop of a run may take more turns than it has room for."""
+        return bool(self.opened.metadata.get("loop_room"))
 
     def recovered(self, error: CircletError, numbers: Numbers) -> tuple[Execution, Numbers]:
         """An execution in the place of one that failed, whose arrays had these numbers.

@@ -276,7 +276,8 @@ class Session:
         execution.rebind(opened.inputs, sources)
         execution.rebind(opened.outputs, results)
         recover = network.recovered if network.may_recover else None
-        return BoundCall(execution, sources, results, self._limit_ns, numbers, recover)
+        args = (execution, sources, results, self._limit_ns, numbers, recover)
+        return BoundCall(*args, may_outgrow=network.may_outgrow)
 
     def resized(self, shapes: Mapping[str, Sequence[int]]) -> Session:
         """A session of the same network for other input sizes; inputs not named keep theirs.

@@ -379,3 +379,21 @@ def filling(most: int | str, times: int, *, start: str = "") -> bytes:
     )
     outputs: list[Value] = [("rows_out", FLOAT, ["k", 1]), ("counts", INT64, ["turns"])]
     return file([loop], inputs, outputs, stored)
+
+
+def adding() -> bytes:
+    """A sum that a run adds one to, and what as many turns give as an input says."""
+    body = helper.make_graph(
+        [node("Cast", "turn", "row", to=FLOAT), node("Identity", "on", "still")],
+        "body",
+        _values([("turn", INT64, []), ("on", BOOL, [])]),
+        _values([("still", BOOL, []), ("row", FLOAT, [])]),
+    )
+    nodes = [
+        node("ScatterElements", "sum first one", "more", axis=0, reduction="add"),
+        helper.make_node("Loop", ["count", ""], ["rows"], body=body),
+        node("ReduceSum", "rows", "total", keepdims=0),
+    ]
+    stored = [number("first", [0]), number("one", [1], np.float32)]
+    inputs: list[Value] = [("sum", FLOAT, [4]), ("count", INT64, [])]
+    return file(nodes, inputs, [("more", FLOAT, [4]), ("total", FLOAT, [])], stored)

@@ -13,6 +13,7 @@ from tests.formats.loop_nets import (
     MOST,
     WIDTH,
     WORDS,
+    adding,
     caching,
     collecting,
     decoding,
@@ -130,6 +131,16 @@ def test_a_loop_of_no_turn_gives_stacks_of_none(start: str) -> None:
 
 def test_a_loop_within_a_loop_has_room_of_its_own() -> None:
     check(halving(), [np.array([1, 0.001, 30, 5, 0.1, 2], np.float32)])
+
+
+def test_what_a_bound_call_updates_in_place_is_updated_once() -> None:
+    session = circlet.Session(adding(), cache=False, threads=1)
+    made, count = np.zeros(4, np.float32), np.array(5)
+    call = session.bind([made, count], [made, np.zeros((), np.float32)])
+    for number, turns in enumerate((5, 100, 5000, 7), 1):
+        count[...] = turns
+        call()
+        assert made[0] == number and call.outputs[1] == sum(range(turns))
 
 
 def test_the_number_of_turns_may_be_an_input() -> None:
