@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from circlet.artifact.values import Value, is_plain
-from circlet.errors import CircletError, DeadlineError
+from circlet.errors import CancelledError, CircletError, DeadlineError
 from circlet.runtime.executor import Execution
 from circlet.small_dtypes import dtype_named
 
@@ -43,6 +43,7 @@ class BoundCall:
     ) -> None:
         """`may_outgrow` says that a run may end midway, to be run again with more room."""
         self._numbers, self._limit_ns, self._may_outgrow = numbers, limit_ns, may_outgrow
+        self._cancels = 0
         self.inputs = tuple(inputs)
         self.outputs = tuple(outputs)
         self._execution = execution
@@ -55,7 +56,7 @@ class BoundCall:
         """Run, and again where a backend failed and others take over, or loops need more room."""
         limit_ns = timeout_ns or self._limit_ns
         continued = self._continued() if self._may_outgrow else []
-        before = [array.copy() for array in continued]
+        before, cancels = [array.copy() for array in continued], self._cancels
         while True:
             try:
                 return self._execution.run(limit_ns)
@@ -64,6 +65,8 @@ class BoundCall:
                 self.rebind(self.inputs, self.outputs)
                 if isinstance(error, DeadlineError):  # the time is over
                     raise
+                if self._cancels != cancels:
+                    raise CancelledError("the run was cancelled") from None
                 for array, kept in zip(continued, before, strict=True):
                     array[...] = kept
 
@@ -88,6 +91,7 @@ class BoundCall:
 
     def cancel(self) -> None:
         """Stop a call in progress in another thread."""
+        self._cancels += 1
         self._execution.cancel()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from circlet.artifact.values import unique_names
 from circlet.backends.outgrown import OutgrownError
-from circlet.errors import BackendError, CircletError
+from circlet.errors import BackendError, CancelledError, CircletError
 from circlet.forking import renew_in_children
 from circlet.options import DEFAULT_EXECUTOR, Options
 from circlet.runtime.artifacts import ArtifactSource
@@ -67,6 +67,7 @@ class LoadedNetwork:
         self.is_stateful = any(value.initial is not None for value in opened.values)
         self.idle: list[Call] = []
         self._calls: list[Call] = []
+        self._cancels = 0
         self._threads = threads
         self._resizer = resizer
         self._resized: dict[_Shapes, Session] = {}
@@ -141,6 +142,7 @@ class LoadedNetwork:
 
     def cancel(self) -> None:
         """Stop every call that is in progress in other threads."""
+        self._cancels += 1
         for call in list(self._calls):
             call.execution.cancel()
 
@@ -207,6 +209,13 @@ class LoadedNetwork:
         """Go on with more room for turns of loops than what had arrays of these numbers."""
         if self.is_stateful:
             return False
+        cancels = self._cancels
+        is_made = self._with_more_room(numbers)
+        if self._cancels != cancels:
+            raise CancelledError("the run was cancelled")
+        return is_made
+
+    def _with_more_room(self, numbers: Numbers) -> bool:
         with self._switching:
             if numbers[0] is not self.opened.inputs:
                 return True  # another thread did so

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import circlet
 from circlet.compiler.compile import compile_model
-from circlet.errors import LimitError
+from circlet.errors import CancelledError, LimitError
 from circlet.ir import DType, Model, Tensor
 from circlet.ir.builder import Builder
 from circlet.limits import DEFAULT_LIMITS, Limits
@@ -17,6 +18,7 @@ from circlet.ops.build import builder
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.options import Options
 from circlet.runtime.load_artifact import load_artifact
+from circlet.runtime.resizing import Resizer
 from tests.plan.loops import loop, number
 
 FIRST = 64
@@ -91,6 +93,24 @@ def test_a_bound_call_has_as_much_room_as_it_needs() -> None:
             call()
             assert call.outputs[0] == sum(range(wanted))
     assert opened.options.loop_room == 64 * FIRST
+
+
+def test_runs_are_cancelled_while_there_is_made_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = session(sums=True)
+    end = np.array(FIRST + 1)
+    call, plan = opened.bind([end]), Resizer.opened
+    for cancel, run in ((call.cancel, call), (opened.cancel, lambda: counted(opened, 5 * FIRST))):
+
+        def planned(
+            resizer: Resizer, options: Options, stop: Callable[[], None] = cancel
+        ) -> object:
+            stop()
+            return plan(resizer, options)
+
+        monkeypatch.setattr(Resizer, "opened", planned)
+        with pytest.raises(CancelledError):
+            run()
+        assert counted(opened, 3) == 3
 
 
 def test_what_needs_too_much_room_goes_to_numpy() -> None:
