@@ -16,6 +16,8 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 PlacementRules = tuple[tuple[str, str], ...]
 Failures = tuple[tuple[str, str], ...]
 
+_FIRST_ROOM = 64  # turns of loops, of which nothing bounds the number
+
 
 class Options(Struct):
     """How a source is turned into a plan.
@@ -66,6 +68,10 @@ class Options(Struct):
     failed: Failures = ()
     backend_of_source: PlacementRules = ()
     loop_room: int = 0
+
+    def of_session(self) -> Options:
+        """These options as sessions plan with them, which plan anew where loops need more room."""
+        return self._replace(loop_room=self.loop_room or _FIRST_ROOM)
 
     @property
     def preferred(self) -> tuple[str, ...]:

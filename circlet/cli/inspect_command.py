@@ -74,7 +74,7 @@ def command(
         limits=limits,
         backend_of=backend_of,
     )
-    found = inspect_model(model, with_one_settings(options, one_config))
+    found = inspect_model(model, with_one_settings(options, one_config).of_session())
     if as_json:
         unsupported = [entry._asdict() for entry in found.unsupported]
         print_json({**asdict(found), "unsupported": unsupported})

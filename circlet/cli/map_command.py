@@ -60,7 +60,7 @@ def command(
     options = Options(
         backends, target=target, level=level, precision=precision, limits=limits, shapes=shapes
     )
-    report = map_model(MapRequest(model, options, origins, find))
+    report = map_model(MapRequest(model, options.of_session(), origins, find))
     if as_json:
         print_json(asdict(report))
         return

@@ -153,7 +153,7 @@ class _Watched:
 
 
 def _placement(steps: Steps, request: PlaceRequest, point: FrontPoint | None) -> Placement:
-    options = with_placement(request.options, request.placement)
+    options = with_placement(request.options, request.placement).of_session()
     if point is not None:
         rules = (*options.backend_of, *rules_of(point.configuration.placement))
         setting = point.configuration.setting

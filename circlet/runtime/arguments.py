@@ -15,7 +15,6 @@ from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.options import EXECUTORS, VERIFY, Options, PlacementRules, Shapes
 
 _LONGEST_NS = 1 << 62
-_FIRST_ROOM = 64  # turns of loops, of which nothing bounds the number
 _MOST_THREADS = 64  # CIRCLET_MAX_THREADS of the runtime library
 _TYPES: dict[str, tuple[type | UnionType, str]] = {
     "strict": (bool, "True or False"),
@@ -61,7 +60,7 @@ def checked_options(options: Options) -> Options:
     if options.executor is None:
         options = options._replace(executor=Config.from_environment().executor or None)
     check_options(options)
-    return options._replace(loop_room=options.loop_room or _FIRST_ROOM)
+    return options.of_session()
 
 
 def checked_names(backends: Sequence[str], where: str = "backends") -> tuple[str, ...]:

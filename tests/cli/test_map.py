@@ -109,3 +109,13 @@ def test_a_name_with_two_meanings_is_told_apart(tmp_path: Path) -> None:
     report = as_json("map", tmp_path / "x.tflite", "--backend", "reference")
     assert [row["name"] for row in report["sources"]] == ["y#0", "y#1"]
     assert [row["operators"] for row in report["sources"]] == [[0], [1]]
+
+
+def test_loops_of_unknown_turns_run_where_sessions_run_them(tmp_path: Path) -> None:
+    """They have room for some turns; artifacts have none, as nobody plans these anew."""
+    from tests.formats.loop_nets import MOST, collecting  # which needs the package onnx
+
+    stored = tmp_path / "collecting.onnx"
+    stored.write_bytes(collecting(MOST))
+    for command, rows in (("map", "operators"), ("inspect", "placement"), ("place", "operators")):
+        assert [row["backend"] for row in as_json(command, stored)[rows]] == ["cpu"], command
