@@ -55,9 +55,11 @@ def _undo(op: Op, rewriter: Rewriter) -> None:
     known, wanted = parameters(before), parameters(op)
     if known is None or known.as_type(source.dtype, result.dtype) != wanted:
         return
+    if not with_parameters(source, known):
+        return
     if source.dtype is result.dtype:
         rewriter.bypass(op, source)
-    elif with_parameters(source, known) and with_parameters(result, wanted):
+    elif with_parameters(result, wanted):
         flip = Op("QUANTIZE", [source], [result], NoAttrs(), op.origin)
         rewriter.replace([op], flip)
 

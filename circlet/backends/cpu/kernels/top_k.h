@@ -195,10 +195,13 @@ CIRCLET_INLINE void top_k(const struct top_k_params *p, void *const *x, void *sc
             r.list = radix_sorted(list, other, kept, key_size, &stop);
             if (stop_after(&stop, 0)) return;
         }
-        for (int64_t i = 0; i < kept; i++) {
-            top_k_put(values, i, row, r.list.place[i], (int)size);
-            if (index_size == 2) ((int16_t *)indices)[i] = (int16_t)r.list.place[i];
-            else ((int32_t *)indices)[i] = r.list.place[i];
+        for (int64_t i = 0; i < kept;) {
+            for (int64_t run_end = s_min_i64(i + RADIX_RUN, kept); i < run_end; i++) {
+                top_k_put(values, i, row, r.list.place[i], (int)size);
+                if (index_size == 2) ((int16_t *)indices)[i] = (int16_t)r.list.place[i];
+                else ((int32_t *)indices)[i] = r.list.place[i];
+            }
+            if (stop_after(&stop, RADIX_RUN)) return;
         }
     }
 }
