@@ -17,29 +17,29 @@ _WEIGHTS = {MATMUL: (2, 1), CONV: (4, 0)}  # their rank, and the axis of units
 _TOP = 0x80
 
 
-def signed_weights(
-    kind: str, weights: Tensor, zeros: Tensor | None
-) -> tuple[np.ndarray, int] | None:
-    """Constant weights of bytes as int8, and what is still to be taken off each.
+def has_signed_weights(kind: str, weights: Tensor, zeros: Tensor | None) -> bool:
+    """Whether weights are constant bytes that `signed_weights` makes int8 of.
 
-    That is 0 where all of them are int8 less their zero points; None where they are not, and units
-    have zero points of their own.
+    Units may have zero points of their own where int8 holds what is left of all weights.
     """
     stored, (rank, axis) = weights.data, _WEIGHTS[kind]
     if stored is None or not stored.size or stored.ndim != rank or weights.sparsity is not None:
-        return None
+        return False
     if stored.dtype not in (np.int8, np.uint8) or (zeros is not None and zeros.data is None):
-        return None
-    zero = np.zeros(1, np.int8) if zeros is None or zeros.data is None else zeros.data
+        return False
+    zero = _zero_points(zeros)
     if zero.size not in (1, stored.shape[axis]):
-        return None
-    sizes = [1] * rank
-    sizes[axis] = -1
-    centred = np.subtract(stored, zero.reshape(sizes), dtype=np.int16, casting="unsafe")
-    if centred.min() >= -128 and centred.max() <= 127:
-        return centred.astype(np.int8), 0
-    if zero.min() != zero.max():
-        return None
+        return False
+    return bool(zero.min() == zero.max()) or _fits(stored, zero, axis)
+
+
+def signed_weights(op: Op) -> tuple[np.ndarray, int]:
+    """The weights as int8, and what is still to be taken off each: 0 where int8 holds the rest."""
+    stored, (_, axis) = np.asarray(operand(op, 1).data), _WEIGHTS[op.label]
+    zero = _zero_points(op.input(3))
+    if _fits(stored, zero, axis):
+        wrapped = stored.view(np.uint8) - _along(zero, stored.ndim, axis).view(np.uint8)
+        return wrapped.view(np.int8), 0
     first = int(zero.flat[0])
     return (
         (stored, first)
@@ -48,9 +48,24 @@ def signed_weights(
     )
 
 
-def signed_weights_of(op: Op) -> tuple[np.ndarray, int] | None:
-    """The weights of an op as `signed_weights` gives them."""
-    return signed_weights(op.label, operand(op, 1), op.input(3))
+def _zero_points(zeros: Tensor | None) -> np.ndarray:
+    return np.zeros(1, np.int8) if zeros is None or zeros.data is None else zeros.data
+
+
+def _along(zero: np.ndarray, rank: int, axis: int) -> np.ndarray:
+    sizes = [1] * rank
+    sizes[axis] = -1
+    return np.ascontiguousarray(zero).reshape(sizes)
+
+
+def _fits(stored: np.ndarray, zero: np.ndarray, axis: int) -> bool:
+    """Whether all weights less their zero points are int8."""
+    if stored.dtype == np.int8 and not zero.any():
+        return True
+    others = tuple(each for each in range(stored.ndim) if each != axis)
+    ends = (end(axis=others, keepdims=True).astype(np.int16) for end in (stored.min, stored.max))
+    least, most = (end - _along(zero, stored.ndim, axis).astype(np.int16) for end in ends)
+    return bool(least.min() >= -128 and most.max() <= 127)
 
 
 def has_one_zero(zero: Tensor | None) -> bool:

@@ -20,7 +20,7 @@ from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.geometry import SAME_UPPER
-from circlet.ops.onnx.integer_sums import CONV, MATMUL, has_one_zero, signed_weights
+from circlet.ops.onnx.integer_sums import CONV, MATMUL, has_one_zero, has_signed_weights
 from circlet.ops.onnx.record import OnnxAttrs
 
 _EXACT_SUM = 1 << 24
@@ -81,7 +81,7 @@ def _are_stored(node: Node, kind: str, weights: Tensor) -> bool:
     x, zero = node[0], node.optional(2)
     if x.data is not None or x.dtype.bits != 8 or not has_one_zero(zero):
         return False
-    return signed_weights(kind, weights, node.optional(3)) is not None
+    return has_signed_weights(kind, weights, node.optional(3))
 
 
 def _filters(node: Node, weights: Tensor, rank: int) -> Tensor:

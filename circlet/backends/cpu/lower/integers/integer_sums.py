@@ -30,8 +30,9 @@ from circlet.ops.onnx.integer_sums import (
     CONV,
     MATMUL,
     has_one_zero,
+    has_signed_weights,
     image_window_of,
-    signed_weights_of,
+    signed_weights,
 )
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
@@ -56,7 +57,7 @@ class _Stored(NamedTuple):
 def _refuses(op: Op, target: Target) -> str | None:
     if operand(op, 0).is_constant or operand(op, 0).dtype.bits != 8:
         return "what meets the weights is not computed bytes"
-    if signed_weights_of(op) is None:
+    if not has_signed_weights(op.label, operand(op, 1), op.input(3)):
         return "the weights are no constant bytes with one zero point"
     if not has_one_zero(op.input(2)):
         return "rows have zero points of their own"
@@ -70,7 +71,7 @@ def _refuses_conv(op: Op, target: Target) -> str | None:
 
 
 def _lower_matmul(op: Op, context: Context) -> None:
-    (weights, weight_zero), data = _weights(op), operand(op, 0)
+    (weights, weight_zero), data = signed_weights(op), operand(op, 0)
     depth, units = weights.shape
     stored = _stored(op, context, Border())
     epilogue = _epilogue(units, weight_zero, stored, context)
@@ -87,7 +88,7 @@ def _lower_matmul(op: Op, context: Context) -> None:
 
 
 def _lower_conv(op: Op, context: Context) -> None:
-    (weights, weight_zero), window = _weights(op), image_window_of(op)
+    (weights, weight_zero), window = signed_weights(op), image_window_of(op)
     out = context.layout(op.outputs[0])
     _, height, width, _ = nhwc(operand(op, 0).static_shape)
     (top, bottom), (left, right) = window.pads(height, width)
@@ -105,12 +106,6 @@ def _lower_conv(op: Op, context: Context) -> None:
         _epilogue(units, weight_zero, stored, context),
     )
     call_conv_q8(product, context)
-
-
-def _weights(op: Op) -> tuple[Int8, int]:
-    found = signed_weights_of(op)
-    assert found is not None
-    return found
 
 
 def _epilogue(units: int, weight_zero: int, stored: _Stored, context: Context) -> Q8Epilogue:
