@@ -77,10 +77,10 @@ class WhereAttrs:
     """Where the numbers of a place stand.
 
     Attributes:
-        is_turned: Whether in a column; otherwise in a row.
+        is_transposed: Whether in a column; otherwise in a row.
     """
 
-    is_turned: bool = False
+    is_transposed: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def _where(op: Op, inputs: Arrays) -> list[np.ndarray]:
     count = count_of(inputs[1], condition.shape[axis]) if condition.ndim else 1
     found = np.argwhere(np.take(condition, range(count), axis) if condition.ndim else condition)
     result = _empty(op.outputs[0])
-    _filled(result.T if op.attributes(WhereAttrs).is_turned else result, found)
+    _filled(result.T if op.attributes(WhereAttrs).is_transposed else result, found)
     return [result, _count(len(found))]
 
 

@@ -112,7 +112,7 @@ def test_a_name_with_two_meanings_is_told_apart(tmp_path: Path) -> None:
 
 
 def test_loops_of_unknown_turns_run_where_sessions_run_them(tmp_path: Path) -> None:
-    """They have room for some turns; artifacts have none, as nobody plans these anew."""
+    """Plans have the room that sessions begin with."""
     from tests.formats.loop_nets import MOST, collecting  # which needs the package onnx
 
     stored = tmp_path / "collecting.onnx"

@@ -130,7 +130,7 @@ CIRCLET_INLINE int64_t bounded_where_places(const char *from, int64_t count, int
 }
 
 /* The same, each place a column: a row of the result, of `room` numbers, for each axis. */
-CIRCLET_INLINE int64_t bounded_where_turned(const char *from, int64_t count, int64_t *to,
+CIRCLET_INLINE int64_t bounded_where_transposed(const char *from, int64_t count, int64_t *to,
                                             int64_t room, const int64_t *outer, int64_t axes,
                                             int size, int is_float) {
     int64_t *last = to + (axes - 1) * room;
@@ -143,7 +143,7 @@ CIRCLET_INLINE int64_t bounded_where_turned(const char *from, int64_t count, int
 /* Operands: elements, count of their leading axis or null, places, number of places. */
 CIRCLET_INLINE void bounded_where(const struct bounded_where_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end, int size,
-                                  int is_float, int is_turned) {
+                                  int is_float, int is_transposed) {
     (void)scratch, (void)begin, (void)end;
     int64_t rows = p->rows, inner = p->inner, found = 0, outer[BOUNDED_AXES] = {0};
     if (rows > 1) rows = bounded_count(x[1], rows / p->per_count) * p->per_count;
@@ -155,9 +155,9 @@ CIRCLET_INLINE void bounded_where(const struct bounded_where_params *p, void *co
             rest /= p->sizes[k];
         }
         const char *from = (const char *)x[0] + row * p->inner * size;
-        int64_t *to = (int64_t *)x[2] + (is_turned ? found : found * p->axes);
-        if (is_turned)
-            found += bounded_where_turned(from, inner, to, p->room, outer, p->axes, size, is_float);
+        int64_t *to = (int64_t *)x[2] + (is_transposed ? found : found * p->axes);
+        if (is_transposed)
+            found += bounded_where_transposed(from, inner, to, p->room, outer, p->axes, size, is_float);
         else
             found += bounded_where_places(from, inner, to, outer, p->axes, size, is_float);
     }

@@ -92,17 +92,17 @@ def _refuses_where(op: Op, target: Target) -> str | None:
 def _lower_where(op: Op, context: Context) -> None:
     given = operand(op, 0)
     shape, leading = given.static_shape, leading_axis(given)
-    rows, is_turned = prod(shape[:-1]), op.attributes(WhereAttrs).is_turned
+    rows, is_transposed = prod(shape[:-1]), op.attributes(WhereAttrs).is_transposed
     params: dict[str, ParamValue] = {
         "rows": rows,
         "inner": shape[-1],
         "per_count": rows // shape[leading] if leading < len(shape) - 1 else 1,
         "axes": len(shape),
-        "room": op.outputs[0].static_shape[int(is_turned)],
+        "room": op.outputs[0].static_shape[int(is_transposed)],
         "sizes": [*shape[:-1], *(1,) * (_AXES - len(shape) + 1)],
     }
     operands = [*_sources(op, context), *map(TensorRef, op.outputs)]
-    arguments = (element_bytes(given), int(given.dtype is DType.FLOAT32), int(is_turned))
+    arguments = (element_bytes(given), int(given.dtype is DType.FLOAT32), int(is_transposed))
     context.call(op, Kernel("bounded.h", "bounded_where", arguments), params, operands, op.outputs)
 
 

@@ -150,11 +150,14 @@ def _slides(window: Window2D) -> bool:
 
 
 def _shares_rows(window: Window, height: int, is_int16: bool, by_taps: bool) -> bool:
-    """Whether taps of two rows of outputs fit the groups of four rows that those of one need."""
-    fits = by_taps or -(-(window.size + 1) // 4) == -(-window.size // 4)
-    if is_int16 and not by_taps:
-        fits = _int16_products(window.size, 1) == _int16_products(window.size, 0)
-    return height > 1 and window.stride == window.dilation == 1 and fits
+    """Whether taps of two rows of outputs take no more groups of four rows than those of one."""
+    if height == 1 or not window.stride == window.dilation == 1:
+        return False
+    if by_taps:
+        return True
+    if is_int16:
+        return _int16_products(window.size, 1) == _int16_products(window.size, 0)
+    return -(-(window.size + 1) // 4) == -(-window.size // 4)
 
 
 def _int16_products(taps: int, first: int) -> int:

@@ -17,14 +17,14 @@ from tests.backends.cpu.harness import run_native, runnable
 TYPES = (DType.FLOAT32, DType.BOOL, DType.INT32, DType.INT64)
 
 
-def found(values: np.ndarray, is_turned: bool = True) -> Cases:
+def found(values: np.ndarray, is_transposed: bool = True) -> Cases:
     """Places of elements that are not 0, in columns or in rows, and how many they are."""
     cases = Cases()
     rows, columns = (values.size, values.ndim), (values.ndim, values.size)
     made = [Tensor("rows", DType.INT64, rows), Tensor("count", DType.INT64, (1,))]
     cases.builder.op_many(WHERE, [cases.given(values), None], made, WhereAttrs())
     order = cases.constant(np.array([1, 0], np.int32))
-    if is_turned:
+    if is_transposed:
         made[0] = cases.builder.op("TRANSPOSE", [made[0], order], NoAttrs(), shape=columns)
     cases.outputs = made
     return cases
@@ -33,7 +33,7 @@ def found(values: np.ndarray, is_turned: bool = True) -> Cases:
 def turned(cases: Cases) -> Graph:
     """The places in columns as one op."""
     graph = cases.graph()
-    assert PassManager((PASSES.made(["turn-places"], {})[0],), check=True).run(graph).applied
+    assert PassManager((PASSES.made(["transpose-places"], {})[0],), check=True).run(graph).applied
     assert [op.kind for op in graph.ops] == [WHERE]
     return graph
 
@@ -47,22 +47,22 @@ def sparse(dtype: DType, shape: tuple[int, ...], zeros: float) -> np.ndarray:
 
 @each_width
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("is_turned", [True, False], ids=["columns", "rows"])
-def test_places_are_those_of_the_record(is_turned: bool, dtype: DType, target: str) -> None:
+@pytest.mark.parametrize("is_transposed", [True, False], ids=["columns", "rows"])
+def test_places_are_those_of_the_record(is_transposed: bool, dtype: DType, target: str) -> None:
     if runnable(target) is None:
         pytest.skip(f"this CPU cannot run {target}")
     for shape in ((3, 70), (2, 3, 2, 33), (133,)):
         for zeros in (0.0, 0.3, 0.95, 1.0):
-            cases = found(sparse(dtype, shape, zeros), is_turned)
+            cases = found(sparse(dtype, shape, zeros), is_transposed)
             wanted, count = evaluate_graph(cases.graph(), cases.inputs)
-            graph = turned(cases) if is_turned else cases.graph()
+            graph = turned(cases) if is_transposed else cases.graph()
             got = run_native(graph, cases.inputs, target)
             np.testing.assert_array_equal(got[1], count)
-            kept = (slice(None), slice(count[0])) if is_turned else slice(count[0])
+            kept = (slice(None), slice(count[0])) if is_transposed else slice(count[0])
             np.testing.assert_array_equal(got[0][kept], wanted[kept])
 
 
 def test_places_that_are_read_as_rows_too_stay() -> None:
     cases = found(np.ones((3, 4), np.float32))
     cases.outputs.append(cases.builder.graph.ops[0].outputs[0])
-    assert not PASSES.made(["turn-places"], {})[0].run(cases.graph())
+    assert not PASSES.made(["transpose-places"], {})[0].run(cases.graph())

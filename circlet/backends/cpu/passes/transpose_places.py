@@ -12,14 +12,14 @@ from circlet.passes import Rewriter
 
 
 @dataclass(frozen=True)
-class TurnPlaces:
+class TransposePlaces:
     """Have WHERE write what a transpose makes of its rows.
 
     Before: `x[8,8] -> WHERE -> [64,2] -> TRANSPOSE -> [2,64]`, as NonZero of .onnx files is read.
     After: one WHERE. A transpose would move all that there is room for, however little a run finds.
     """
 
-    name = "turn-places"
+    name = "transpose-places"
     needs = frozenset({WHERE})
 
     def run(self, graph: Graph) -> bool:
@@ -33,7 +33,7 @@ class TurnPlaces:
 
 def _fuse(transpose: Op, rewriter: Rewriter) -> None:
     where = rewriter.producer(transpose.inputs[0])
-    if where is None or where.kind != WHERE or where.attributes(WhereAttrs).is_turned:
+    if where is None or where.kind != WHERE or where.attributes(WhereAttrs).is_transposed:
         return
     rows, count = where.outputs
     if not rewriter.is_private(rows):
