@@ -28,6 +28,7 @@ from circlet.passes.signed_storage import store_signed
 from circlet.passes.sink_dequantize import sink_dequantize
 
 _MOST_TURNS = 8
+_STORED = frozenset({DType.INT8, DType.UINT8})
 _CLAMPS = frozenset({"RELU", "RELU6", "RELU_N1_TO_1"})
 _PRODUCTS = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 3, "FULLY_CONNECTED": 0}
 
@@ -111,7 +112,7 @@ def _fuse(op: Op, rewriter: Rewriter) -> None:
     data, given, weights = source.inputs[0], parameters(source), _weights(product, rewriter)
     if data is None or given is None or weights is None or data.is_constant:
         return
-    if data.dtype not in (DType.INT8, DType.UINT8):
+    if data.dtype not in _STORED:
         return
     bias = bias_of(chain.bias, given, weights, rewriter)
     if bias is not None:
@@ -123,22 +124,22 @@ def _fuse_matmul(op: Op, rewriter: Rewriter) -> bool:
     result, product = parameters(op), rewriter.producer(op.inputs[0])
     if result is None or product is None or product.kind != "BATCH_MATMUL":
         return False
-    if op.outputs[0].dtype.bits != 8 or not rewriter.is_private(product.outputs[0]):
+    if op.outputs[0].dtype not in _STORED or not rewriter.is_private(product.outputs[0]):
         return False
-    inputs: list[Tensor] = []
-    before: list[Op] = []
+    operands: list[tuple[Tensor, Parameters]] = []
     for tensor in product.inputs:
         source = rewriter.producer(tensor)
         given = parameters(source) if source is not None and source.label == DEQUANTIZE else None
         data = source.inputs[0] if source is not None else None
-        if given is None or data is None or data.is_constant or data.dtype.bits != 8:
+        if given is None or data is None or data.is_constant or data.dtype not in _STORED:
             return False
-        stored, made = as_type(data, given, DType.INT8, op.origin)
-        inputs.append(stored)
-        before += made
-    made_of, after = _result(op.outputs[0], result, DType.INT8, op)
+        operands.append((data, given))
+    stored = [as_type(data, given, DType.INT8, op.origin) for data, given in operands]
+    before = [each for _, made in stored for each in made]
+    made, after = _result(op.outputs[0], result, DType.INT8, op)
     origin = Origin.union([op.origin, *_dequantising(product, rewriter)])
-    fused = Op("BATCH_MATMUL", [*inputs], [made_of], product.attrs, origin, requantization=EVEN)
+    inputs: list[Tensor | None] = [tensor for tensor, _ in stored]
+    fused = Op("BATCH_MATMUL", inputs, [made], product.attrs, origin, requantization=EVEN)
     rewriter.replace([product, op], *before, fused, *after)
     return True
 

@@ -151,7 +151,7 @@ def _slides(window: Window2D) -> bool:
 
 def _shares_rows(window: Window, height: int, is_int16: bool, by_taps: bool) -> bool:
     """Whether taps of two rows of outputs take no more groups of four rows than those of one."""
-    if height == 1 or not window.stride == window.dilation == 1:
+    if height <= 1 or not window.stride == window.dilation == 1:
         return False
     if by_taps:
         return True
