@@ -22,6 +22,7 @@ from circlet.ops.shape import copy_op
 from circlet.ops.verify import unsupported_ops
 from circlet.options import Options
 from circlet.passes import PassManager, Rewriter
+from circlet.passes.blockwise_to_nbits import BlockwiseToNbits
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.resolve_tables import resolve_tables
 from circlet.passes.resolve_variables import resolve_variables
@@ -148,7 +149,7 @@ def _simplify(model: Model, budget: MemoryBudget) -> None:
     seed_generators(model.main)
     resolve_variables(model.main, folding)
     model.graphs = reachable(model.main)  # Nothing checks or runs the others.
-    PassManager((UnpackConstants(budget), folding)).run(model)
+    PassManager((BlockwiseToNbits(budget), UnpackConstants(budget), folding)).run(model)
 
 
 def _constants_bytes(model: Model) -> int:

@@ -71,6 +71,7 @@ PASSES = PassTable(
         "inline-composite": "inline_composite:InlineComposite",
         "legalize-stablehlo": "legalize_stablehlo:LegalizeStablehlo",
         "inline-branch": "inline_branch:InlineBranch",
+        "blockwise-to-nbits": "blockwise_to_nbits:BlockwiseToNbits",
         "unpack-constants": "unpack_constants:UnpackConstants",
         "fuse-list-update": "fuse_list_update:FuseListUpdate",
         "fuse-qdq": "fuse_qdq:FuseQdq",

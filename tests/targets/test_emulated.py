@@ -35,6 +35,7 @@ from tests.backends.cpu.passes.test_resize_planes import resized
 from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even, rows_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
+from tests.backends.cpu.test_block_bits import assert_rounded
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
@@ -202,6 +203,18 @@ def test_decoders_are_right_on_emulated_arm(
     got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
     for own, wanted in zip(got, evaluate_graph(graph, cases.inputs), strict=True):
         assert np.abs(own - wanted).max() <= 5e-6 * max(1, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("machine", ARM, ids=lambda machine: machine.target)
+def test_rounded_inputs_are_right_on_emulated_arm(
+    machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    if machine.missing:
+        pytest.skip(machine.missing)
+    cases = bit_forms(accuracy_level=4)
+    graph = cases.graph()
+    got = _answers(graph, cases.inputs, machine, hosts, tmp_path / "parts")
+    assert_rounded(graph, cases.inputs, got)
 
 
 def _answers(

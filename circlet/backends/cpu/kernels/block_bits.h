@@ -50,16 +50,13 @@ struct block_bits_scale {
 /* Weights of 8 bits are stored less 128 where the dot product takes signed bytes. */
 #define BLOCK_BITS_IS_CENTRED(BITS) ((BITS) == 8 && CIRCLET_DOT_SIGNED)
 
-#if CIRCLET_HAS_PAIRS
-#define BLOCK_BITS_PAIRS(BITS) 1
-#else
-#define BLOCK_BITS_PAIRS(BITS) 0
-#endif
-/* Whether sums of a block are of 16 bits until its end: a lane adds 16 products up to 15 * 128. */
-#define BLOCK_BITS_IS_NARROW(BITS) (BLOCK_BITS_PAIRS(BITS) && (BITS) == 4)
-#define BLOCK_BITS_DIGIT(BITS) (BLOCK_BITS_PAIRS(BITS) && (BITS) == 8 ? 7 : 8)
+/* Whether sums of a block are of 16 bits until its end: each adds 16 products up to 15 * 128. */
+#define BLOCK_BITS_BY_SMLAL (CIRCLET_DOT_SIGNED && !CIRCLET_HAS_DOT4)
+#define BLOCK_BITS_IS_NARROW(BITS) ((CIRCLET_HAS_PAIRS || BLOCK_BITS_BY_SMLAL) && (BITS) == 4)
+#define BLOCK_BITS_DIGIT(BITS) (CIRCLET_HAS_PAIRS && (BITS) == 8 ? 7 : 8)
 
-#define BLOCK_BITS_IS_WHOLE(BITS, DIGITS) (!BLOCK_BITS_PAIRS(BITS) && (BITS) == 4 && (DIGITS) == 3)
+#define BLOCK_BITS_IS_WHOLE(BITS, DIGITS) \
+    (!BLOCK_BITS_IS_NARROW(BITS) && (BITS) == 4 && (DIGITS) == 3)
 
 /* The greatest input in steps: p and q are of three digits together with what they share. */
 CIRCLET_INLINE float block_bits_most(const int BITS, const int DIGITS) {
@@ -150,29 +147,64 @@ CIRCLET_INLINE void block_bits_split(const struct block_bits_split_params *p,
     }
 }
 
+/* The sums of a vector of outputs over a block: of 32 bits, or of the 16 bits that they stay in. */
+struct block_bits_sum {
+    vi all;
+#if BLOCK_BITS_BY_SMLAL
+    vi16 first, last; /* products of the first and the last two outputs */
+#endif
+};
+
+CIRCLET_INLINE struct block_bits_sum block_bits_start(int32_t correction) {
+    struct block_bits_sum sum = {v_splat_i32(correction)};
+#if BLOCK_BITS_BY_SMLAL
+    sum.first = sum.last = (vi16){0};
+#endif
+    return sum;
+}
+
 /* `data` is of block_bits_data for the same group j of digits. */
-CIRCLET_INLINE vi block_bits_add(vi sum, vu8 weights, vi8 data, const int j, const int BITS) {
+CIRCLET_INLINE void block_bits_add(struct block_bits_sum *sum, vu8 weights, vi8 data, const int j,
+                                   const int BITS) {
     (void)j;
 #if CIRCLET_HAS_DOT4_LANE
     (void)BITS;
-    return v_dot4_lane(sum, (vu8)data, (vi8)weights, j % 4);
+    sum->all = v_dot4_lane(sum->all, (vu8)data, (vi8)weights, j % 4);
 #elif CIRCLET_HAS_PAIRS
-    if (BLOCK_BITS_IS_NARROW(BITS)) return (vi)((vi16)sum + v_pairs(weights, data));
-    return v_add_pairs(sum, v_pairs(weights, data));
+    if (BLOCK_BITS_IS_NARROW(BITS)) sum->all = (vi)((vi16)sum->all + v_pairs(weights, data));
+    else sum->all = v_add_pairs(sum->all, v_pairs(weights, data));
 #else
-    (void)BITS;
-    return v_dot4(sum, weights, data);
+#if BLOCK_BITS_BY_SMLAL
+    if (BLOCK_BITS_IS_NARROW(BITS)) {
+        __asm__("smlal %0.8h, %1.8b, %2.8b" : "+w"(sum->first) : "w"(weights), "w"(data));
+        __asm__("smlal2 %0.8h, %1.16b, %2.16b" : "+w"(sum->last) : "w"(weights), "w"(data));
+        return;
+    }
+#endif
+    sum->all = v_dot4(sum->all, weights, data);
 #endif
 }
 
+/* The sum of a block as 32 bits. */
+CIRCLET_INLINE vi block_bits_whole(struct block_bits_sum sum, const int BITS) {
+#if CIRCLET_HAS_PAIRS
+    if (BLOCK_BITS_IS_NARROW(BITS)) return v_madd_i16((vi16)sum.all, (vi16){0} + 1);
+#elif BLOCK_BITS_BY_SMLAL
+    if (BLOCK_BITS_IS_NARROW(BITS)) {
+        __asm__("addp %0.8h, %0.8h, %1.8h" : "+w"(sum.first) : "w"(sum.last));
+        __asm__("saddlp %0.4s, %1.8h" : "=w"(sum.all) : "w"(sum.first));
+    }
+#endif
+    (void)BITS;
+    return sum.all;
+}
+
 /* Digits' sums as one, modulo 2^32. */
-CIRCLET_INLINE vi block_bits_joined(const vi *sums, int32_t correction, const int BITS,
+CIRCLET_INLINE vi block_bits_joined(const struct block_bits_sum *sums, int32_t correction, const int BITS,
                                     const int DIGITS) {
     vu all = (vu)v_zero_i32();
     CIRCLET_UNROLL for (int d = DIGITS - 1; d >= 0; d--) {
-        vi sum = sums[d];
-        if (BLOCK_BITS_IS_NARROW(BITS)) sum = v_madd_i16((vi16)sum, (vi16){0} + 1);
-        all = (all << BLOCK_BITS_DIGIT(BITS)) + (vu)sum;
+        all = (all << BLOCK_BITS_DIGIT(BITS)) + (vu)block_bits_whole(sums[d], BITS);
     }
     if (BLOCK_BITS_IS_NARROW(BITS)) all += (vu)v_splat_i32(correction);
     return (vi)all;
@@ -195,16 +227,16 @@ CIRCLET_INLINE vi8 block_bits_data(const int8_t *digits, const int j, const int 
 #endif
 }
 
-/* What a block of inputs of MR rows adds to NV vectors of outputs, in steps. */
-CIRCLET_INLINE void block_bits_sums(vi (*sums)[2][3], const uint8_t *w, const int8_t *digits,
+/* What a block of inputs of MR rows adds to NV of PACK vectors of outputs, in steps. */
+CIRCLET_INLINE void block_bits_sums(struct block_bits_sum (*sums)[4][3], const uint8_t *w, const int8_t *digits,
                                     int64_t step, const int BITS, const int DIGITS, const int MR,
-                                    const int NV) {
+                                    const int NV, const int PACK) {
     CIRCLET_UNROLL for (int j = 0; j < BITS; j++) {
-        vu8 low[2], high[2];
+        vu8 low[4], high[4];
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-            low[v] = high[v] = v_load_u8(w + (j * NV + v) * CIRCLET_VBYTES);
+            low[v] = high[v] = v_load_u8(w + (j * PACK + v) * CIRCLET_VBYTES);
             if (BITS == 8) continue;
-            if (!BLOCK_BITS_IS_WHOLE(BITS, DIGITS)) high[v] = (vu8)((vu16)low[v] >> 4) & 15;
+            if (!BLOCK_BITS_IS_WHOLE(BITS, DIGITS)) high[v] = low[v] >> 4;
             low[v] &= 15;
         }
         CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
@@ -212,11 +244,11 @@ CIRCLET_INLINE void block_bits_sums(vi (*sums)[2][3], const uint8_t *w, const in
                 const int8_t *at = digits + m * step + d * BLOCK_BITS;
                 vi8 data = block_bits_data(at, j, NV);
                 CIRCLET_UNROLL for (int v = 0; v < NV; v++)
-                    sums[m][v][d] = block_bits_add(sums[m][v][d], low[v], data, j, BITS);
+                    block_bits_add(&sums[m][v][d], low[v], data, j, BITS);
                 if (BITS == 8) continue;
                 data = block_bits_data(at + BLOCK_BITS / 2, j, NV);
                 CIRCLET_UNROLL for (int v = 0; v < NV; v++)
-                    sums[m][v][d] = block_bits_add(sums[m][v][d], high[v], data, j, BITS);
+                    block_bits_add(&sums[m][v][d], high[v], data, j, BITS);
             }
         }
     }
@@ -230,19 +262,21 @@ struct block_bits_weights {
 };
 
 /* A block of inputs of MR rows times NV vectors of outputs, scaled and added. */
-CIRCLET_INLINE void block_bits_tile(vf (*acc)[2], struct block_bits_weights w,
+CIRCLET_INLINE void block_bits_tile(vf (*acc)[4], struct block_bits_weights w,
                                     const int8_t *digits, const struct block_bits_scale *scales,
                                     int64_t blocks, const int BITS, const int DIGITS,
-                                    const int ZEROS, const int MR, const int NV) {
-    vi sums[8][2][3];
+                                    const int ZEROS, const int MR, const int NV,
+                                    const int PACK) {
+    struct block_bits_sum sums[8][4][3];
     CIRCLET_UNROLL for (int m = 0; m < MR; m++) {
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
-            CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++) sums[m][v][d] = v_zero_i32();
-            if (!BLOCK_BITS_IS_NARROW(BITS))
-                sums[m][v][0] = v_splat_i32(scales[m * blocks].correction);
+            const int is_late = BLOCK_BITS_IS_NARROW(BITS);
+            CIRCLET_UNROLL for (int d = 0; d < DIGITS; d++)
+                sums[m][v][d] = block_bits_start(d || is_late ? 0 : scales[m * blocks].correction);
         }
     }
-    block_bits_sums(sums, w.bytes, digits, blocks * BLOCK_BITS * DIGITS, BITS, DIGITS, MR, NV);
+    block_bits_sums(sums, w.bytes, digits, blocks * BLOCK_BITS * DIGITS, BITS, DIGITS, MR, NV,
+                    PACK);
     CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
         vf factor = v_load(w.factors + v * CIRCLET_LANES), zero = v_zero();
         if (ZEROS) zero = v_to_f32(v_widen_i8(w.zeros + v * CIRCLET_LANES));
@@ -256,7 +290,7 @@ CIRCLET_INLINE void block_bits_tile(vf (*acc)[2], struct block_bits_weights w,
 }
 
 CIRCLET_INLINE void block_bits_store(const struct block_bits_params *p, float *out,
-                                     int64_t channel, vf (*acc)[2], const int MR, const int NV) {
+                                     int64_t channel, vf (*acc)[4], const int MR, const int NV) {
     CIRCLET_UNROLL for (int m = 0; m < MR; m++, out += p->units) {
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {
             const int64_t at = channel + v * CIRCLET_LANES, left = p->units - at;
@@ -274,23 +308,23 @@ CIRCLET_INLINE void block_bits_fetch(const uint8_t *w, int64_t bytes) {
         __builtin_prefetch(w + BLOCK_BITS_AHEAD + line, 0, 2);
 }
 
-/* MR rows of NV vectors of outputs; the first ones fetch the weights for all. */
+/* MR rows of NV vectors of outputs; the first rows fetch weights. */
 CIRCLET_INLINE void block_bits_rows(const struct block_bits_params *p, void *const *operands,
                                     struct block_bits_weights w, int64_t row, int64_t channel,
                                     const int BITS, const int DIGITS, const int ZEROS,
-                                    const int MR, const int NV) {
-    const int64_t width = NV * CIRCLET_LANES, bytes = NV * BITS * CIRCLET_VBYTES;
+                                    const int MR, const int NV, const int PACK) {
+    const int64_t width = PACK * CIRCLET_LANES, bytes = PACK * BITS * CIRCLET_VBYTES;
     const struct block_bits_scale *scales = operands[5];
     const int8_t *digits = operands[0];
     int64_t done = 0; /* blocks of those that share a scale of weights */
-    vf acc[8][2];
+    vf acc[8][4];
     digits += row * p->blocks * BLOCK_BITS * DIGITS, scales += row * p->blocks;
     CIRCLET_UNROLL for (int m = 0; m < MR; m++)
         CIRCLET_UNROLL for (int v = 0; v < NV; v++)
             acc[m][v] = v_load((const float *)operands[3] + channel + v * CIRCLET_LANES);
     CIRCLET_NO_UNROLL for (int64_t b = 0; b < p->blocks; b++) {
         if (row == 0) block_bits_fetch(w.bytes, bytes);
-        block_bits_tile(acc, w, digits, scales + b, p->blocks, BITS, DIGITS, ZEROS, MR, NV);
+        block_bits_tile(acc, w, digits, scales + b, p->blocks, BITS, DIGITS, ZEROS, MR, NV, PACK);
         w.bytes += bytes, digits += BLOCK_BITS * DIGITS;
         if (++done == p->per_scale) {
             w.factors += width, done = 0;
@@ -301,25 +335,30 @@ CIRCLET_INLINE void block_bits_rows(const struct block_bits_params *p, void *con
 }
 
 /* Operands: digits, packed weights, scales of weights, biases, output, scales of the input, zero
- * points of the weights (less the middle of their range; null where all are there). A task is NV
- * vectors of outputs, which meet MR rows at a time. Its weights are read from their first byte to
- * their last: block by block, four inputs of all its vectors. */
+ * points of the weights (less the middle of their range; null where all are there). A task is PACK
+ * vectors of outputs, NV of which meet MR rows at a time. Its weights are stored block by block,
+ * four inputs of all its vectors: where NV is PACK they are read from their first byte to their
+ * last. */
 CIRCLET_INLINE void block_bits(const struct block_bits_params *p, void *const *operands,
                                void *scratch, int64_t begin, int64_t end, const int BITS,
-                               const int DIGITS, const int ZEROS, const int MR, const int NV) {
+                               const int DIGITS, const int ZEROS, const int MR, const int NV,
+                               const int PACK) {
     (void)scratch;
-    const int64_t bytes = NV * BITS * CIRCLET_VBYTES, width = NV * CIRCLET_LANES;
+    const int64_t bytes = PACK * BITS * CIRCLET_VBYTES, width = PACK * CIRCLET_LANES;
     const int64_t groups = (p->blocks + p->per_scale - 1) / p->per_scale;
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t scale = task * groups * width;
+    for (int64_t part = begin * (PACK / NV); part < end * (PACK / NV); part++) {
+        const int64_t task = part / (PACK / NV), first = part % (PACK / NV) * NV;
+        const int64_t scale = task * groups * width + first * CIRCLET_LANES;
         const struct block_bits_weights w = {
-            (const uint8_t *)operands[1] + task * p->blocks * bytes,
+            (const uint8_t *)operands[1] + task * p->blocks * bytes + first * CIRCLET_VBYTES,
             (const float *)operands[2] + scale,
             ZEROS ? (const int8_t *)operands[6] + scale : 0,
         };
+        const int64_t channel = task * width + first * CIRCLET_LANES;
+        if (channel >= p->units) break;
         for (int64_t row = 0; row < p->rows; row += MR)
-            block_bits_rows(p, operands, w, s_min_i64(row, p->rows - MR), task * width, BITS,
-                            DIGITS, ZEROS, MR, NV);
+            block_bits_rows(p, operands, w, s_min_i64(row, p->rows - MR), channel, BITS, DIGITS,
+                            ZEROS, MR, NV, PACK);
     }
 }
 

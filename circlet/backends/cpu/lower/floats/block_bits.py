@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.lower.floats.tiles import registers_of
-from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_pairs
+from circlet.backends.cpu.lower.integers.q8 import dot_is_signed, has_dot, has_pairs
 from circlet.backends.cpu.lowering import Context, Kernel, NoRef, Packed, Ref, TensorRef
 from circlet.ir import Op
 from circlet.target.targets import Target
@@ -19,6 +19,7 @@ WHOLE_DIGITS = 3  # of an input whose products err about as floats' do
 
 _SCALE_BYTES = 12  # of a block of inputs: a step, a sum, a correction
 _FEW_REGISTERS = 16
+_PACKED = 4  # vectors of outputs, where there are more registers
 _ROWS = {True: {1: 8, 2: 4, 3: 4}, False: {1: 4, 2: 3, 3: 2}}  # rows at a time, by digits
 
 
@@ -76,10 +77,10 @@ class BlockProduct:
             (split.tensor, steps.tensor),
             tasks=self.rows,
         )
-        together, vectors = self._tile(context)
-        packed = self._packed(op, context, vectors, weights)
+        together, vectors, width = self._tile(context)
+        packed = self._packed(op, context, width, weights)
         stored, scales, biases = packed.refs[:3]
-        arguments = (self.bits, self.digits, int(packed.fact), together, vectors)
+        arguments = (self.bits, self.digits, int(packed.fact), together, vectors, width)
         low, high = self.clamp
         context.call(
             op,
@@ -102,15 +103,27 @@ class BlockProduct:
                 packed.refs[3] if packed.fact else NoRef(),
             ),
             op.outputs,
-            tasks=-(-self.units // (vectors * context.vector_bytes // 4)),
+            tasks=-(-self.units // (width * context.vector_bytes // 4)),
         )
 
-    def _tile(self, context: Context) -> tuple[int, int]:
-        """Rows at a time, and vectors of outputs that share what is loaded of them."""
-        has_many = registers_of(context.target, context.vector_bytes).count > _FEW_REGISTERS
+    def _tile(self, context: Context) -> tuple[int, int, int]:
+        """Rows at a time, vectors of outputs that share what is loaded of them, and packed ones.
+
+        Those are of the target alone, so that networks of few and of many rows share weights.
+        """
+        count = registers_of(context.target, context.vector_bytes).count
+        has_many = count > _FEW_REGISTERS
         most = _ROWS[has_many][self.digits]
         together = -(-self.rows // -(-self.rows // most))  # the last rows are not computed twice
-        return together, 2 if has_many else 1
+        if not has_many:
+            return together, 1, 1
+        fits = together == 1 and self._registers(_PACKED, context.target) <= count
+        return together, _PACKED if fits else _PACKED // 2, _PACKED
+
+    def _registers(self, vectors: int, target: Target) -> int:
+        """What a row takes: sums, their total, weights apart; inputs and constants besides."""
+        is_by_smlal = dot_is_signed(target) and not has_dot(target) and self.bits == 4
+        return vectors * (self.digits * (2 if is_by_smlal else 1) + 3) + 3
 
     def _packed(
         self, op: Op, context: Context, vectors: int, weights: Callable[[], BlockWeights]
@@ -136,7 +149,7 @@ class BlockProduct:
 
     def _flip(self, target: Target) -> np.uint8:
         """What signed products of whole bytes want of weights."""
-        is_whole = self.bits == 8 or self.digits == WHOLE_DIGITS
+        is_whole = self.bits == 8 or (self.digits == WHOLE_DIGITS and has_dot(target))
         return np.uint8(128 if dot_is_signed(target) and is_whole else 0)
 
 

@@ -1,6 +1,6 @@
 """FULLY_CONNECTED of few float rows over weights that are 4-bit multiples of scales per block.
 
-Such weights come as INT4 constants with scales, or from a DEQUANTIZE that was computed ahead.
+Such weights come from a DEQUANTIZE that was computed ahead.
 """
 
 from __future__ import annotations
