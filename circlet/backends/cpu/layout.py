@@ -12,24 +12,25 @@ class Border(NamedTuple):
     """Rows and columns of padding around the image of an NHWC tensor.
 
     With the padding in memory, windows at the edge are read as all others are, without a branch.
+
+    Attributes:
+        top, left, bottom, right: Rows and columns.
+        channels: Elements between the last channel of a pixel and the first of the next, where
+            pixels at a distance of a power of two would meet in few sets of a cache.
     """
 
     top: int = 0
     left: int = 0
     bottom: int = 0
     right: int = 0
+    channels: int = 0
 
     def __or__(self, other: Border) -> Border:
         """The smallest border that holds both."""
-        return Border(
-            max(self.top, other.top),
-            max(self.left, other.left),
-            max(self.bottom, other.bottom),
-            max(self.right, other.right),
-        )
+        return Border(*map(max, self, other))
 
     def __bool__(self) -> bool:
-        return bool(self.top or self.left or self.bottom or self.right)
+        return any(self)
 
 
 _NO_BORDER = Border()
@@ -102,7 +103,8 @@ def bordered(tensor: Tensor, border: Border) -> Layout:
     batch, height, width, channels = nhwc(tensor.static_shape)
     buffer_width = border.left + width + border.right
     buffer_height = border.top + height + border.bottom
-    row = buffer_width * channels
+    pixel = channels + border.channels
+    row = buffer_width * pixel
     return Layout(
         batch,
         height,
@@ -110,8 +112,8 @@ def bordered(tensor: Tensor, border: Border) -> Layout:
         channels,
         batch_stride=buffer_height * row,
         row_stride=row,
-        pixel_stride=channels,
-        offset=border.top * row + border.left * channels,
+        pixel_stride=pixel,
+        offset=border.top * row + border.left * pixel,
         buffer_elements=batch * buffer_height * row,
         border=border,
     )

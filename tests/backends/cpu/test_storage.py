@@ -20,7 +20,7 @@ from circlet.plan.partition import partition
 from circlet.target.targets import native_target
 from tests.backends.cpu.cases import Network, SideBySide
 from tests.evaluate import random_inputs
-from tests.windows import conv2d_attrs, pool_attrs
+from tests.windows import conv2d_attrs, depthwise_attrs, pool_attrs
 
 F32, I8 = DType.FLOAT32, DType.INT8
 QUANT = Quantization.per_tensor(0.1, 3)
@@ -52,6 +52,18 @@ class Net:
             weights = self.b.constant("w", values.astype(np.int8), scales)
         attrs = conv2d_attrs(padding, 1, 1)
         return self.b.op("CONV_2D", [x, weights, None], attrs, quant=self.quant)
+
+    def depthwise(self, x: Tensor) -> Tensor:
+        channels = x.static_shape[3]
+        values = np.random.default_rng(len(self.b.graph.ops)).integers(-9, 9, (1, 3, 3, channels))
+        if self.dtype is F32:
+            weights = self.b.constant("w", (values / 8).astype(np.float32))
+        else:
+            scales = Quantization.per_channel([0.02] * channels, 3)
+            weights = self.b.constant("w", values.astype(np.int8), scales)
+        return self.b.op(
+            "DEPTHWISE_CONV_2D", [x, weights, None], depthwise_attrs(), quant=self.quant
+        )
 
     def pool(self, x: Tensor, size: int = 2) -> Tensor:
         attrs = pool_attrs("SAME", 1, 1, size, size)
@@ -167,6 +179,21 @@ def a_batch_that_is_padded(n: Net) -> Graph:
 def an_image_that_is_pooled_and_padded(n: Net) -> Graph:
     x = n.conv(n.input(1, 7, 6, 3))
     return n.graph(n.add(n.pool(x), n.conv(x)))
+
+
+def an_image_whose_pixels_are_apart(n: Net) -> Graph:
+    x = n.relu(n.input(2, 3, 40, 256))
+    return n.graph(n.depthwise(x), n.add(x, n.depthwise(x)), n.pool(x))
+
+
+def an_input_whose_pixels_would_be_apart(n: Net) -> Graph:
+    x = n.input(1, 3, 40, 256)
+    return n.graph(n.depthwise(x), n.conv(x, 2))
+
+
+def apart_pixels_that_are_convolved_and_joined(n: Net) -> Graph:
+    x = n.conv(n.input(1, 3, 34, 2), 256)
+    return n.graph(n.concat(3, x, n.depthwise(x)), n.conv(x, 2), n.reshape(x, 102, 256))
 
 
 def concatenation_of_channels(n: Net) -> Graph:

@@ -20,7 +20,7 @@ from circlet.backends.cpu.lower.floats.float_matrix import (
 from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES, Registers, lanes_of, registers_of
 from circlet.backends.cpu.lower.products.product import View
 from circlet.backends.cpu.lower.products.windows import (
-    conv_border,
+    depthwise_border,
     first_taps,
     image_layout,
     tap_strides,
@@ -280,7 +280,7 @@ LOWERINGS.add(
         name="depthwise_f32",
         refuses=_refuses,
         lower=_lower,
-        borders=conv_border,
+        borders=depthwise_border,
         strided_inputs=True,
         strided_output=True,
     )

@@ -19,7 +19,7 @@ from circlet.backends.cpu.lower.integers.depthwise_q8 import (
 )
 from circlet.backends.cpu.lower.integers.q8 import Int64, has_pairs, output_bounds
 from circlet.backends.cpu.lower.integers.requantisation import ChannelOrder
-from circlet.backends.cpu.lower.products.windows import conv_border, first_taps
+from circlet.backends.cpu.lower.products.windows import depthwise_border, first_taps
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -296,7 +296,7 @@ LOWERINGS.add(
         "depthwise_pairs_q8",
         _refuses,
         _lower,
-        conv_border,
+        depthwise_border,
         strided_inputs=True,
         strided_output=True,
         rank=Rank.TRANSFORM,

@@ -35,7 +35,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
     weights_zero,
 )
 from circlet.backends.cpu.lower.integers.requantisation import Requantisation, interleaved_lanes
-from circlet.backends.cpu.lower.products.windows import conv_border, first_taps
+from circlet.backends.cpu.lower.products.windows import depthwise_border, first_taps
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -347,7 +347,7 @@ LOWERINGS.add(
         "depthwise_q8",
         _refuses,
         _lower,
-        conv_border,
+        depthwise_border,
         strided_inputs=True,
         strided_output=True,
         rank=Rank.INT8,

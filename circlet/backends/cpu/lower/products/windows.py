@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TypeVar
 
+from circlet.backends.cpu.abi import LINE_BYTES
 from circlet.backends.cpu.layout import Border, Layout, bordered, nhwc
 from circlet.backends.cpu.lower.products.product import Product, Shape, Sizes, View, Weights
 from circlet.backends.cpu.lowering import Context
@@ -17,6 +19,7 @@ E = TypeVar("E")
 SPLIT_BYTES = 1 << 18  # of weights that stay in the cache
 _FEW_TASKS, _MANY_TASKS = 16, 48
 _WORTHWHILE_BYTES = 1 << 14
+_CACHE_SETS, _CACHE_WAYS = 64, 8  # of the first level, of most CPUs
 
 
 def conv_border(op: Op) -> dict[int, Border]:
@@ -25,6 +28,37 @@ def conv_border(op: Op) -> dict[int, Border]:
     (top, bottom), (left, right) = window_of(op).pads(height, width)
     border = Border(top, left, bottom, right)
     return {0: border} if border else {}
+
+
+def depthwise_border(op: Op) -> dict[int, Border]:
+    """The border that the windows of a depthwise convolution reach into, its pixels apart."""
+    border = conv_border(op).get(0)
+    if border is None:
+        return {}
+    image = operand(op, 0)
+    width = border.left + image.static_shape[2] + border.right
+    return {0: border._replace(channels=pixel_gap(image, width, window_of(op).rows.size))}
+
+
+def pixel_gap(image: Tensor, width: int, rows: int) -> int:
+    """Elements to leave behind every pixel of an image that depthwise windows cover.
+
+    Of every pixel a line is read at a time, and lines are read again by the next row of windows.
+    At distances of powers of two they would meet in few sets of the first cache, and drive each
+    other out; a line behind every pixel spreads them over all sets.
+
+    Args:
+        image: The image.
+        width: Pixels of its rows, padding included.
+        rows: Of the window.
+    """
+    size_bytes = image.dtype.bits // 8
+    lines, left = divmod(image.static_shape[3] * size_bytes, LINE_BYTES)
+    if left or lines % 2 or not lines:
+        return 0
+    sets = _CACHE_SETS // gcd(lines, _CACHE_SETS)
+    is_held = (rows + 1) * width <= sets * _CACHE_WAYS
+    return 0 if is_held else LINE_BYTES // size_bytes
 
 
 def image_layout(op: Op, context: Context) -> Layout:

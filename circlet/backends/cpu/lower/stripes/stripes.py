@@ -8,6 +8,7 @@ from typing import NamedTuple
 from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.copy import element_bytes, fill_pattern, zero_value
+from circlet.backends.cpu.lower.products.windows import pixel_gap
 from circlet.backends.cpu.lower.stripes.calls import RowCalls
 from circlet.backends.cpu.lower.stripes.layers import ImageStrides, Part, Strides, rows_of
 from circlet.backends.cpu.lower.stripes.table import (
@@ -111,8 +112,11 @@ class _StripeLowering:
     def _strides(self, stage: int) -> Strides:
         """Those of the buffer behind a stage, with room for columns of padding."""
         tensor, after = self._parts[stage].result, self._parts[stage + 1]
-        _, _, width, channels = tensor.static_shape
-        return Strides(max(after.left + width, after.width) * channels, channels)
+        _, _, width, pixel = tensor.static_shape
+        width = max(after.left + width, after.width)
+        if after.layer.kind == "DEPTHWISE_CONV_2D":
+            pixel += pixel_gap(tensor, width, after.window.rows.size)
+        return Strides(width * pixel, pixel)
 
     def _planned_buffers(self) -> MemoryPlan:
         blocks = []
@@ -211,6 +215,9 @@ def _borders(op: Op) -> dict[int, Border]:
     _, height, width, _ = first.source.static_shape
     (top, bottom), (left, right) = first.window.pads(height, width)
     border = Border(top, left, bottom, right)
+    if border and first.layer.kind == "DEPTHWISE_CONV_2D":
+        gap = pixel_gap(first.source, left + width + right, first.window.rows.size)
+        border = border._replace(channels=gap)
     return {0: border} if border else {}
 
 
