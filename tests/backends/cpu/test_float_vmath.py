@@ -90,7 +90,7 @@ _REFERENCE: dict[str, Function] = {
     "sin": np.sin,
     "cos": np.cos,
 }
-_BOUNDS = {"exp": 2, "log": 2, "tanh": 6, "logistic": 4, "sqrt": 0.5, "rsqrt": 2, "erf": 6}
+_BOUNDS = {"exp": 2, "log": 2, "tanh": 6, "logistic": 5, "sqrt": 0.5, "rsqrt": 2, "erf": 6}
 _BOUNDS |= {"sin": 2, "cos": 2, "exp_falling": 5}
 _RANGES = {"exp": (-87, 88.7), "log": (1e-30, 1e4), "sqrt": (1e-30, 1e4), "rsqrt": (1e-30, 1e4)}
 _RANGES |= {"sin": (-1e6, 1e6), "cos": (-1e6, 1e6), "exp_falling": (-87.3, 0)}

@@ -121,10 +121,9 @@ CIRCLET_INLINE vf v_exp(vf x) {
 }
 #endif
 
-/* e^x for x <= 0, 5 ulp: 2^n times e^r, |r| <= ln 2 / 2, where 1 + r q is within 1e-7 of it. One
- * constant for ln 2 leaves up to 2 ulp where n is large: sums whose largest term is 1 do not see
- * those. Lanes too low for a normal number are computed in vain, and zero. */
-CIRCLET_INLINE vf v_exp_falling(vf x) {
+/* e^x where it is a normal number, 5 ulp: 2^n times e^r, |r| <= ln 2 / 2, where 1 + r q is within
+ * 1e-7 of it. One constant for ln 2 leaves up to 2 ulp where n is large. */
+CIRCLET_INLINE vf v_exp_normal(vf x) {
     const vf shift = v_splat(V_WHOLE_SHIFT), one = v_splat(1.0f);
     vf shifted = v_fma(x, v_splat(1.44269504f), shift);
 #if CIRCLET_HAS_FMA
@@ -135,7 +134,13 @@ CIRCLET_INLINE vf v_exp_falling(vf x) {
 #endif
     vf power = (vf)(((vi)shifted << 23) + (vi)one);
     vf q = V_POLYNOMIAL(r, 0.999999702f, 0.499991477f, 0.166676387f, 0.0418981612f, 0.00829027221f);
-    return v_select((vi)(x < v_splat(V_EXP_LOWEST)), v_zero(), v_fma(r, q, one) * power);
+    return v_fma(r, q, one) * power;
+}
+
+/* e^x for x <= 0, 5 ulp: sums whose largest term is 1 do not see errors of those that are small.
+ * Lanes too low for a normal number are computed in vain, and zero. */
+CIRCLET_INLINE vf v_exp_falling(vf x) {
+    return v_select((vi)(x < v_splat(V_EXP_LOWEST)), v_zero(), v_exp_normal(x));
 }
 
 #if CIRCLET_VBYTES == 64
@@ -270,10 +275,10 @@ CIRCLET_INLINE vf v_logistic_power(vf x) {
     return v_fma(r * power, q, power);
 }
 #else
-CIRCLET_INLINE vf v_logistic_power(vf x) { return v_exp(-x); }
+CIRCLET_INLINE vf v_logistic_power(vf x) { return v_exp_normal(-v_min(v_splat(87.0f), x)); }
 #endif
 
-/* 1 / (1 + e^-x), 4 ulp; zero below -87.3, where e^x is. */
+/* 1 / (1 + e^-x), 5 ulp; zero below -87.3, where e^x is. */
 CIRCLET_INLINE vf v_logistic(vf x) {
     vf y = v_ratio(v_splat(1.0f), v_splat(1.0f) + v_logistic_power(x));
     return v_select((vi)(x < v_splat(V_EXP_LOWEST)), v_zero(), y);
