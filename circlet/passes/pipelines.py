@@ -37,6 +37,7 @@ FAST = (
     "move-reshapes",
     "fuse-activation",
     "fold-transposes",
+    "recognise-activations",
     "recognise-softmax",
     "recognise-recurrent",
     "recognise-unrolled",
