@@ -16,7 +16,7 @@
 #include "conv_bf16.h"
 #include "pack_f32.h"
 #include "rows.h"
-#include "vmath.h"
+#include "softmax_f32.h"
 
 struct attention_f32_params {
     int64_t rows;       /* of q */
@@ -101,27 +101,27 @@ CIRCLET_INLINE vf attention_f32_mask(const struct attention_f32_params *p, const
     return left >= CIRCLET_LANES ? v_load(mask + key) : v_load_n(mask + key, left);
 }
 
+/* Adds the mask to a row of scores, of whole vectors; returns the highest. */
+CIRCLET_INLINE float attention_f32_masked(const struct attention_f32_params *p, float *row,
+                                          const float *mask) {
+    vf least = v_splat(-__builtin_inff()), best = least;
+    for (int64_t key = 0; key < p->keys; key += CIRCLET_LANES) {
+        vf x = v_load(row + key) + attention_f32_mask(p, mask, key);
+        v_store(row + key, x);
+        if (p->keys - key < CIRCLET_LANES) x = v_select(v_lane_mask(p->keys - key), x, least);
+        best = v_max(x, best);
+    }
+    return v_fold_max(best);
+}
+
 /* A row of scores, of whole vectors, to its powers; returns the reciprocal of their sum, by
  * which the results are scaled as they are stored: fewer products than scaling the powers.
  * Differences to the maximum are never positive, so that no power overflows. With GUARD, a row
  * whose sum is not a number is 0. */
 CIRCLET_INLINE float attention_f32_powers(const struct attention_f32_params *p, float *row,
                                           const float *mask, const int MASK, const int GUARD) {
-    vf least = v_splat(-__builtin_inff()), best = least, sum = v_zero();
-    for (int64_t key = 0; key < p->keys; key += CIRCLET_LANES) {
-        vf x = v_load(row + key);
-        if (MASK) v_store(row + key, x = x + attention_f32_mask(p, mask, key));
-        if (p->keys - key < CIRCLET_LANES) x = v_select(v_lane_mask(p->keys - key), x, least);
-        best = v_max(x, best);
-    }
-    vf highest = v_splat(v_fold_max(best)), beta = v_splat(p->beta);
-    for (int64_t key = 0; key < p->keys; key += CIRCLET_LANES) {
-        vf x = v_exp((v_load(row + key) - highest) * beta);
-        if (p->keys - key < CIRCLET_LANES) x = v_select(v_lane_mask(p->keys - key), x, v_zero());
-        v_store(row + key, x);
-        sum += x;
-    }
-    float total = v_fold_add(sum);
+    float highest = MASK ? attention_f32_masked(p, row, mask) : softmax_highest(row, p->keys);
+    float total = softmax_terms(row, row, p->keys, v_splat(highest), v_splat(p->beta));
     if (GUARD && total != total) {
         for (int64_t key = 0; key < p->keys; key += CIRCLET_LANES) v_store(row + key, v_zero());
         return 0.0f;

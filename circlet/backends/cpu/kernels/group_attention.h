@@ -217,7 +217,7 @@ CIRCLET_INLINE float group_attention_powers(const struct group_attention_params 
     for (int64_t key = start; key < last; key += CIRCLET_LANES) {
         const int64_t left = last - key;
         vf x = left >= CIRCLET_LANES ? v_load(scores + key) : v_load_n(scores + key, left);
-        x = v_exp(x - v_splat(highest));
+        x = v_exp_falling(x - v_splat(highest));
         if (left >= CIRCLET_LANES) v_store(scores + key, x);
         else {
             v_store_n(scores + key, x, left);
@@ -227,7 +227,7 @@ CIRCLET_INLINE float group_attention_powers(const struct group_attention_params 
     }
     fill_run((char *)(scores + last), 0, (keys - last) * 4);
     float total = v_fold_add(sum);
-    if (p->has_extra) total += v_exp(v_splat(extra - highest))[0];
+    if (p->has_extra) total += v_exp_falling(v_splat(extra - highest))[0];
     return 1.0f / total;
 }
 
