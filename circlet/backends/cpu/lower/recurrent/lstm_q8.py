@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.backends.cpu.abi import LINE_BYTES, align
+from circlet.backends.cpu.lower.integers.q8 import has_dot
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
     pack_bytes,
     records,
     spread_rows,
     stored_offset,
+    whole_registers,
 )
 from circlet.backends.cpu.lower.recurrent.lstm import (
     KINDS,
@@ -37,6 +39,9 @@ from circlet.ir import DType, Op
 from circlet.ops.lstm_int8 import GateParts, Parts, Product, parts_of
 from circlet.ops.lstm_operands import cells, gates, inputs, outputs
 from circlet.target.targets import Target
+
+_SUMS, _SUMS_OF_FEW_REGISTERS = 24, 8  # of 32 registers, and of 16
+_MOST_AHEAD = 4
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -76,19 +81,31 @@ def _factors(parts: Sequence[GateParts]) -> dict[str, ParamValue]:
     return {name: [*values, 0][:4] for name, values in columns.items()}
 
 
-def _scratch(op: Op, shape: Shape) -> tuple[dict[str, ParamValue], int]:
+def _ahead(shape: Shape, context: Context) -> int:
+    """Steps whose products with inputs are made together: what registers hold the sums of."""
+    has_many = context.vector_bytes == 64 or context.target.arch in ("aarch64", "riscv64")
+    sums = _SUMS if has_many else _SUMS_OF_FEW_REGISTERS
+    if not has_dot(context.target):
+        sums //= 2
+    return max(1, min(sums // shape.blocks.vectors, _MOST_AHEAD))
+
+
+def _scratch(op: Op, shape: Shape, ahead: int) -> tuple[dict[str, ParamValue], int]:
     """Where each part of the scratch memory starts, and the size of all.
 
     The gates come first; each entry below is the size of what lies before the part it names.
     """
     projected = shape.projection.slots if shape.projection else 0
+    in_pitch = align(inputs(op), LINE_BYTES)
+    pairs = whole_registers(cells(op), 2 * shape.lanes)
     before = {
-        "in_offset": 4 * shape.blocks.slots,
-        "state_offset": max(inputs(op), cells(op)) + 4,
-        "hidden_offset": outputs(op) + 4,
-        "projected_offset": cells(op) + 4,
+        "in_offset": 4 * shape.blocks.slots * ahead,
+        "state_offset": in_pitch * ahead,
+        "cell_offset": whole_registers(outputs(op), 2 * shape.lanes),
+        "hidden_offset": 2 * pairs,
+        "projected_offset": pairs,
     }
-    starts: dict[str, ParamValue] = {}
+    starts: dict[str, ParamValue] = {"in_pitch": in_pitch, "gate_pitch": shape.blocks.slots}
     end = 0
     for name, size in before.items():
         end = align(end + size, LINE_BYTES)
@@ -118,9 +135,11 @@ def _projection(parts: Parts, shape: Shape, context: Context) -> tuple[Ref, Ref]
 def _lower(op: Op, context: Context) -> None:
     shape, parts = shape_of(op, context), parts_of(op)
     each = [parts.gates[gate] for gate in gates(op)]
-    starts, size = _scratch(op, shape)
+    ahead = _ahead(shape, context)
+    starts, size = _scratch(op, shape, ahead)
     projection = shape.projection.vectors if shape.projection else 0
-    arguments = (shape.blocks.vectors, projection, len(each) - 3, parts.cell_bits, *flags(op))
+    vectors, has_input_gate = shape.blocks.vectors, len(each) - 3
+    arguments = (vectors, projection, has_input_gate, parts.cell_bits, *flags(op), ahead)
     params = shape.params | starts | _factors(each) | _constants(parts)
     products = (
         *_packed([part.inputs for part in each], shape.gate, shape.blocks, context),
