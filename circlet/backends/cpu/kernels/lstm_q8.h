@@ -126,14 +126,14 @@ CIRCLET_INLINE void lstm_q8_project(const struct lstm_q8_params *p, void *const 
     int32_t *projected = (int32_t *)(scratch + p->projected_offset);
     struct matvec_bounds bounds = {p->zero, p->low, p->high};
     matvec_q8(x[9], (uint8_t *)scratch + p->hidden_offset, (p->size.cells + 3) / 4, x[10],
-              projected, p->size.projection_blocks, bounds, 0, vectors);
+              projected, p->size.projection_blocks, bounds, Q8_GENERAL, 0, vectors);
     for (int64_t i = 0; i < p->size.outputs; i += CIRCLET_LANES)
         lstm_q8_store(to, i, v_load_i32(projected + i));
 }
 
 /* From the products of a step with its inputs to its outputs. */
 CIRCLET_INLINE void lstm_q8_step(const struct lstm_q8_params *p, void *const *x, char *scratch,
-                                 int32_t *gates, int8_t *out, const int vectors,
+                                 int32_t *gates, int8_t *out, const int form, const int vectors,
                                  const int projection_vectors, const int has_input_gate,
                                  const int cell_bits, const int peephole, const int norm) {
     const struct matvec_bounds whole = {0, -32768, 32767};
@@ -142,7 +142,7 @@ CIRCLET_INLINE void lstm_q8_step(const struct lstm_q8_params *p, void *const *x,
     int16_t *cell = (int16_t *)(scratch + p->cell_offset);
     const struct lstm_q8_to to = {out, s->outputs, (uint8_t *)scratch + p->state_offset};
     const struct lstm_q8_to hidden = {0, 0, (uint8_t *)scratch + p->hidden_offset};
-    matvec_q8(x[3], to.words, (s->outputs + 3) / 4, x[4], gates, s->gate_blocks, whole, 1,
+    matvec_q8(x[3], to.words, (s->outputs + 3) / 4, x[4], gates, s->gate_blocks, whole, form, 1,
               vectors);
     for (int g = 0; g < last; g++)
         lstm_q8_gate(p, gates, g, x[8], cell, peephole && g != last - 1, norm);
@@ -153,12 +153,12 @@ CIRCLET_INLINE void lstm_q8_step(const struct lstm_q8_params *p, void *const *x,
 }
 
 /* Steps in turn. Products with inputs need no state: those of `ahead` steps are made together, which
- * read the weights once. */
+ * read the weights once. Products of gates are scaled as `form` says (requantize.h). */
 CIRCLET_INLINE void lstm_q8(const struct lstm_q8_params *p, void *const *x, void *scratch,
                             int64_t begin, int64_t end, const int vectors,
                             const int projection_vectors, const int has_input_gate,
                             const int cell_bits, const int peephole, const int norm,
-                            const int ahead) {
+                            const int ahead, const int form) {
     const struct matvec_bounds whole = {0, -32768, 32767};
     const struct matvec_pitch pitch = {p->in_pitch, p->gate_pitch};
     const struct lstm_sizes *s = &p->size;
@@ -181,12 +181,13 @@ CIRCLET_INLINE void lstm_q8(const struct lstm_q8_params *p, void *const *x, void
                 matvec_words(in_words + i * p->in_pitch, in, s->inputs);
             if (ahead > 1 && taken > 1)
                 matvec_q8_columns(x[1], in_words, words, x[2], gates, s->gate_blocks, pitch, whole,
-                                  0, vectors, ahead);
+                                  form, 0, vectors, ahead);
             else
-                matvec_q8(x[1], in_words, words, x[2], gates, s->gate_blocks, whole, 0, vectors);
+                matvec_q8(x[1], in_words, words, x[2], gates, s->gate_blocks, whole, form, 0,
+                          vectors);
             for (int64_t i = 0; i < taken; i++, step++, out += s->out_step) {
                 if (stop_after(&stop, work)) return;
-                lstm_q8_step(p, x, scratch, gates + i * p->gate_pitch, out, vectors,
+                lstm_q8_step(p, x, scratch, gates + i * p->gate_pitch, out, form, vectors,
                              projection_vectors, has_input_gate, cell_bits, peephole, norm);
             }
         }

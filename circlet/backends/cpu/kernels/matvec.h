@@ -6,8 +6,7 @@
 #ifndef CIRCLET_MATVEC_H
 #define CIRCLET_MATVEC_H
 
-#include "fixed.h"
-#include "simd_int.h"
+#include "requantize.h"
 
 CIRCLET_INLINE const float *matvec_f32_run(vf *acc, const float *x, int64_t n, const float *w,
                                            const int vectors) {
@@ -31,13 +30,13 @@ CIRCLET_INLINE void matvec_f32(const float *w, const float *a, int64_t na, const
     }
 }
 
-/* What is done with sums: times a factor, rounded twice, plus `zero`, clamped. */
-#define MATVEC_QPARAM (4 * CIRCLET_LANES) /* bias, multiplier, left shift, right shift */
+/* What is done with sums: scaled as Q8_FIXED or Q8_GENERAL says, plus `zero`, clamped. */
 struct matvec_bounds {
     int32_t zero, low, high;
 };
 
-CIRCLET_INLINE vi matvec_scale(vi x, const int32_t *qparam) {
+CIRCLET_INLINE vi matvec_scale(vi x, const int32_t *qparam, const int form) {
+    if (form == Q8_FIXED) return q8_scale_fixed(x, qparam);
     return v_scale_twice(x, v_load_i32(qparam + CIRCLET_LANES),
                          v_load_i32(qparam + 2 * CIRCLET_LANES),
                          v_load_i32(qparam + 3 * CIRCLET_LANES));
@@ -53,12 +52,13 @@ struct matvec_pitch {
 CIRCLET_INLINE void matvec_q8_columns(const int8_t *w, const uint8_t *x, int64_t words,
                                       const int32_t *qparams, int32_t *out, int64_t blocks,
                                       struct matvec_pitch pitch, struct matvec_bounds bounds,
-                                      const int add, const int vectors, const int columns) {
+                                      const int form, const int add, const int vectors,
+                                      const int columns) {
     vi low = v_splat_i32(bounds.low), high = v_splat_i32(bounds.high);
     for (int64_t block = 0; block < blocks; block++) {
         vi acc[24];
         CIRCLET_UNROLL for (int i = 0; i < columns * vectors; i++)
-            acc[i] = v_load_i32(qparams + i % vectors * MATVEC_QPARAM);
+            acc[i] = v_load_i32(qparams + i % vectors * Q8_QPARAM);
         CIRCLET_NO_UNROLL for (int64_t k = 0; k < words; k++, w += vectors * CIRCLET_VBYTES) {
             vu8 data[24];
             CIRCLET_UNROLL for (int c = 0; c < columns; c++)
@@ -71,11 +71,11 @@ CIRCLET_INLINE void matvec_q8_columns(const int8_t *w, const uint8_t *x, int64_t
         }
         CIRCLET_UNROLL for (int v = 0; v < vectors; v++) {
             CIRCLET_UNROLL for (int c = 0; c < columns; c++) {
-                vi y = matvec_scale(acc[c * vectors + v], qparams) + bounds.zero;
+                vi y = matvec_scale(acc[c * vectors + v], qparams, form) + bounds.zero;
                 if (add) y = y + v_load_i32(out + c * pitch.out);
                 v_store_i32(out + c * pitch.out, v_clamp_i32(y, low, high));
             }
-            qparams += MATVEC_QPARAM, out += CIRCLET_LANES;
+            qparams += Q8_QPARAM, out += CIRCLET_LANES;
         }
     }
 }
@@ -83,9 +83,10 @@ CIRCLET_INLINE void matvec_q8_columns(const int8_t *w, const uint8_t *x, int64_t
 /* The same of one vector. */
 CIRCLET_INLINE void matvec_q8(const int8_t *w, const uint8_t *x, int64_t words,
                               const int32_t *qparams, int32_t *out, int64_t blocks,
-                              struct matvec_bounds bounds, const int add, const int vectors) {
+                              struct matvec_bounds bounds, const int form, const int add,
+                              const int vectors) {
     const struct matvec_pitch none = {0, 0};
-    matvec_q8_columns(w, x, words, qparams, out, blocks, none, bounds, add, vectors, 1);
+    matvec_q8_columns(w, x, words, qparams, out, blocks, none, bounds, form, add, vectors, 1);
 }
 
 /* Bytes as v_dot4 wants them; up to 15 behind them are written, which are 0 but for the flip. */

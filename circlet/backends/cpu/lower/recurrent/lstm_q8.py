@@ -8,6 +8,13 @@ import numpy as np
 
 from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.lower.integers.q8 import has_dot
+from circlet.backends.cpu.lower.integers.requantisation import (
+    FIXED,
+    GENERAL,
+    ChannelOrder,
+    fits_fixed,
+    fixed_parameters,
+)
 from circlet.backends.cpu.lower.products.matvec import (
     Blocks,
     pack_bytes,
@@ -48,8 +55,19 @@ def _refuses(op: Op, target: Target) -> str | None:
     return why_no_lstm(op, DType.INT8)
 
 
+def _form(products: Sequence[Product]) -> str:
+    """The form of requantisation that scales all of some products exactly."""
+    return FIXED if all(map(_is_fixed, products)) else GENERAL
+
+
+def _is_fixed(product: Product) -> bool:
+    mantissa, shift = (np.full(1, part, np.int64) for part in product.multiplier)
+    reach = np.abs(product.bias) + 128 * np.abs(product.weights.astype(np.int64)).sum(axis=1)
+    return fits_fixed(mantissa, shift, reach, 0)
+
+
 def _packed(
-    products: Sequence[Product], stride: int, blocks: Blocks, context: Context
+    products: Sequence[Product], stride: int, blocks: Blocks, form: str, context: Context
 ) -> tuple[Ref, Ref]:
     """Weights and records of products under each other."""
     weights = spread_rows([product.weights for product in products], stride)
@@ -65,8 +83,12 @@ def _packed(
         for product in products
     ]
     bias, mantissa, shift = spread_rows(rows, stride).T
-    packed = pack_bytes(weights, blocks)
-    return context.constant(packed), context.constant(records(bias, mantissa, shift, blocks))
+    if form == FIXED:
+        order = ChannelOrder(np.arange(blocks.slots), blocks.slots, blocks.lanes)
+        table = fixed_parameters(bias, (mantissa, np.maximum(-shift, 1)), 0, order)
+    else:
+        table = records(bias, mantissa, shift, blocks)
+    return context.constant(pack_bytes(weights, blocks)), context.constant(table)
 
 
 def _factors(parts: Sequence[GateParts]) -> dict[str, ParamValue]:
@@ -129,7 +151,8 @@ def _constants(parts: Parts) -> dict[str, ParamValue]:
 def _projection(parts: Parts, shape: Shape, context: Context) -> tuple[Ref, Ref]:
     if parts.projection is None or shape.projection is None:
         return NoRef(), NoRef()
-    return _packed([parts.projection], shape.projection.slots, shape.projection, context)
+    rows, blocks = shape.projection.slots, shape.projection
+    return _packed([parts.projection], rows, blocks, GENERAL, context)
 
 
 def _lower(op: Op, context: Context) -> None:
@@ -138,15 +161,17 @@ def _lower(op: Op, context: Context) -> None:
     ahead = _ahead(shape, context)
     starts, size = _scratch(op, shape, ahead)
     projection = shape.projection.vectors if shape.projection else 0
+    of_inputs, of_states = [part.inputs for part in each], [part.recurrent for part in each]
+    form = _form([*of_inputs, *of_states])
     vectors, has_input_gate = shape.blocks.vectors, len(each) - 3
-    arguments = (vectors, projection, has_input_gate, parts.cell_bits, *flags(op), ahead)
+    cell = (projection, has_input_gate, parts.cell_bits, *flags(op))
     params = shape.params | starts | _factors(each) | _constants(parts)
     products = (
-        *_packed([part.inputs for part in each], shape.gate, shape.blocks, context),
-        *_packed([part.recurrent for part in each], shape.gate, shape.blocks, context),
+        *_packed(of_inputs, shape.gate, shape.blocks, form, context),
+        *_packed(of_states, shape.gate, shape.blocks, form, context),
     )
     behind = (table_ref(op, shape, context, np.int32), *_projection(parts, shape, context))
-    kernel = Kernel("lstm_q8.h", "lstm_q8", arguments)
+    kernel = Kernel("lstm_q8.h", "lstm_q8", (vectors, *cell, ahead, form))
     call_lstm(op, context, shape, kernel, params, products, behind, size)
 
 
