@@ -14,6 +14,14 @@ CIRCLET_INLINE v16u8 v16_max(v16u8 a, v16u8 b) {
 }
 
 CIRCLET_INLINE uint8_t v16_fold_max(v16u8 x) {
+#if defined(__SSE4_1__)
+    /* The least of eight complements of pairs of bytes, whose upper bytes are the lesser ones. */
+    typedef CIRCLET_VECTOR(uint16_t, 16) v8u16;
+    typedef short plain __attribute__((vector_size(16)));
+    v16u8 most = v16_max(x, (v16u8)((v8u16)x << 8));
+    v8u16 least = (v8u16)__builtin_ia32_phminposuw128((plain)~most);
+    return (uint8_t)~(least[0] >> 8);
+#else
     x = v16_max(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6,
                                            7));
     x = v16_max(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14,
@@ -21,6 +29,7 @@ CIRCLET_INLINE uint8_t v16_fold_max(v16u8 x) {
     x = v16_max(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
                                            15));
     return x[0] > x[1] ? x[0] : x[1];
+#endif
 }
 
 /* The first lane that holds `value`, or 16. */
