@@ -46,20 +46,12 @@ struct conv_q8_image_shape {
 
 typedef char conv_q8_image_bytes __attribute__((vector_size(64)));
 
-/* The first `count` bytes, and zeros. */
-CIRCLET_INLINE conv_q8_image_bytes conv_q8_image_load(const uint8_t *p, int64_t count) {
-    const conv_q8_image_bytes none = {0};
-    if (count <= 0) return none;
-    const uint64_t mask = count >= 64 ? ~0ull : (1ull << count) - 1;
-    return __builtin_ia32_loaddquqi512_mask((const void *)p, none, mask);
-}
-
 /* The four bytes from `at` on of every window; `count` bytes from there on may be read. */
 CIRCLET_INLINE vu8 conv_q8_image_word(const uint8_t *at, int64_t count, const int apart) {
     union { conv_q8_image_bytes whole; char byte[64]; } from;
     CIRCLET_UNROLL for (int i = 0; i < 64; i++) from.byte[i] = (char)(i / 4 * apart + i % 4);
-    conv_q8_image_bytes low = conv_q8_image_load(at, count);
-    conv_q8_image_bytes high = conv_q8_image_load(at + 64, count - 64);
+    conv_q8_image_bytes low = (conv_q8_image_bytes)v_load_n_u8(at, count), high = {0};
+    if (count > 64) high = (conv_q8_image_bytes)v_load_n_u8(at + 64, count - 64);
 #if defined(__clang__)
     return (vu8)__builtin_ia32_vpermi2varqi512(low, from.whole, high);
 #else
