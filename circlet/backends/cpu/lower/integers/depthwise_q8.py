@@ -338,7 +338,9 @@ def _lower(op: Op, context: Context) -> None:
     out = context.layout(op.outputs[0])
     size, channels = (out.height, out.width), operand(op, 1).static_shape[3]
     is_dense = data.pixel_stride == out.pixel_stride == channels
-    together = pixels_together(window_of(op), out.width, channels, context) if is_dense else 1
+    has_parts, together = operand(op, 1).dtype is DType.UINT8, 1
+    if is_dense:
+        together = pixels_together(window_of(op), out.width, channels, has_parts, context)
     if together > 1:
         tilings = joined_tilings(window_of(op), size, channels, together, context)
     else:

@@ -147,17 +147,25 @@ def narrow_tilings(window: Window2D, width: int, channels: int, context: Context
     return _tilings(window, (1, width), blocks, 1, room_of(context))[1]
 
 
-def pixels_together(window: Window2D, width: int, channels: int, context: Context) -> int:
+def pixels_together(
+    window: Window2D, width: int, channels: int, has_parts: bool, context: Context
+) -> int:
     """Neighbouring pixels whose channels, side by side, fill whole registers of bytes; else 1.
 
     A register of each row of taps is then one load, and four become quads by eight zips, where
-    narrow blocks are put together lane by lane. Columns of taps are not shared, so few are better.
+    narrow blocks are put together lane by lane. Columns of taps are not shared, so few are better;
+    and where weights may have parts, blocks that leave no lane empty are.
     """
     block = _BLOCK_SIZES[0]
     count = block // gcd(channels, block)
     is_near = window.columns.stride == 1 and window.columns.size <= _MOST_COLUMNS_APART
     fills = channels < block == context.vector_bytes and has_dot(context.target)
-    return count if is_near and fills and count <= _MOST_PIXELS and width % count == 0 else 1
+    wastes = channels % CHANNEL_BLOCK != 0 or not has_parts
+    return (
+        count
+        if is_near and fills and wastes and count <= _MOST_PIXELS and width % count == 0
+        else 1
+    )
 
 
 def joined_tilings(

@@ -15,24 +15,41 @@ from circlet.backends.cpu.lowering import Context, Kernel, ParamValue
 _MOST_APART = 8  # bytes; sixteen windows lie within two registers
 _MOST_WORDS = 64
 _MOST_CHANNELS = 16
-_WORD = 4
+_WORD, _LANES = 4, 16
+_MAKE_WORD, _REQUANTISE_PIXELS = 4.0, 6.0  # cycles, of a register each
+_SPLAT, _REQUANTISE_CHANNELS = 0.5, 5.0
 
 Requantise = Callable[[Int8, ChannelOrder], Requantisation]
 
 
 def is_image(product: Product[Any], context: Context) -> bool:
-    """Whether the kernel takes a product: windows a few bytes apart, and bytes to permute."""
+    """Whether the kernel takes a product, and in less time than that of registers of channels."""
     if not (has_dot(context.target) and context.target.has("avx512vbmi")):
         return False
     row = product.im2col
     return (
         context.vector_bytes == 64
         and product.computed is None
-        and row.columns == 1
-        and row.rows > 1
+        and row.columns == 1 < row.rows
         and product.source.pixel <= _MOST_APART
         and row.rows * -(-row.length // _WORD) <= _MOST_WORDS
+        and _cycles(product, _LANES) < _cycles_of_channels(product, _LANES)
     )
+
+
+def _cycles(product: Product[Any], lanes: int) -> float:
+    """Estimated cycles of a row of outputs: words are made once, and meet every channel."""
+    row, block = product.im2col, channels_of_block(product.filters)
+    tail, slots = row.length % _WORD, -(-product.filters // block) * block
+    words = row.rows * (row.length // _WORD) + -(-row.rows // max(_WORD // tail, 1) if tail else 0)
+    return -(-product.width // lanes) * (words * (slots + _MAKE_WORD) + slots * _REQUANTISE_PIXELS)
+
+
+def _cycles_of_channels(product: Product[Any], lanes: int) -> float:
+    """The same of `conv_q8.h`, which splats words of rows of taps."""
+    row, vectors = product.im2col, -(-product.filters // lanes)
+    words = row.rows * -(-row.length // _WORD)
+    return product.width * (words * (vectors + _SPLAT) + vectors * _REQUANTISE_CHANNELS)
 
 
 def call_image(product: Product[Any], requantise: Requantise, context: Context) -> None:
