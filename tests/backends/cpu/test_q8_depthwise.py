@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.lower.integers import depthwise_pairs_q8, depthwise_q8
 from circlet.backends.cpu.lower.integers.depthwise_pairs_q8 import (
     Quads,
@@ -14,6 +15,8 @@ from circlet.backends.cpu.lower.integers.depthwise_q8 import paired_parts
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.ir import DType
 from circlet.ops.geometry import Window, Window2D
+from circlet.plan.partition import partition
+from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import each_width_of
 from tests.backends.cpu.harness import check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph, rounding_to_even
@@ -60,6 +63,29 @@ PAIRED = [
     Conv((1, 9, 8, 16), 0, (5, 5), stride=(2, 2), dtype=U8, zeros=(9, 255, 0)),
     Conv((1, 10, 5, 7), 0, (2, 4), dilation=(2, 1), per_channel=True),
 ]
+
+
+# Pixels whose channels fill registers of 64 bytes together, on AVX-512 with VNNI.
+JOINED = [
+    Conv((1, 5, 16, 8), 0, per_channel=True, activation="RELU6"),
+    Conv((2, 4, 24, 8), 0, dtype=U8, zeros=(3, 126, 7), activation="RELU"),
+    Conv((1, 1, 8, 16), 0, (1, 3), output_scale=0.00005, per_channel=True),
+    Conv((1, 7, 40, 24), 0, (5, 3), dtype=U8, zeros=(0, 255, 255)),
+    Conv((1, 6, 6, 32), 0, zeros=(127, 0, -128)),
+    Conv((1, 6, 12, 48), 0, (2, 2), dilation=(1, 2), bias=False),
+    Conv((1, 9, 8, 56), 0, (3, 1), stride=(2, 1), dtype=U8, zeros=(255, 0, 0)),
+]
+
+
+def test_pixels_that_fill_registers_together_are_bit_identical_to_the_record() -> None:
+    graph, inputs = conv_graph(JOINED, np.random.default_rng(17))
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    calls = compile_partition(whole, parse_target("x86_64+v4+avx512vnni"), 1).calls
+    kernels = [call.kernel for call in calls if call and call.kernel.function == "depthwise_q8"]
+    assert [kernel.arguments[0] for kernel in kernels] == [64] * len(JOINED)
+    check_native(graph, inputs)
+    check_native(graph, inputs, threads=2)
+    check_native(rounding_to_even(graph), inputs)
 
 
 @pytest.mark.parametrize("name", ["x86_64+v3", pytest.param("x86_64+v2", marks=pytest.mark.slow)])

@@ -16,7 +16,7 @@ _TARGETS = (
 _CALLS = {
     "lstm_f32": "8, 2, 0, 3, 1, 1",
     "lstm_hybrid": "8, 2, 1, 1, 1, 1",
-    "lstm_q8": "8, 2, 0, 4, 1, 1",
+    "lstm_q8": "8, 2, 0, 4, 1, 1, 3, Q8_GENERAL",
     "svdf_f32": "4",
     "svdf_q8": "4, ELEMENT_I16",
 }

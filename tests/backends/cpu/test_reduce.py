@@ -88,7 +88,8 @@ def test_a_mean_of_many_large_floats_keeps_its_digits(target: str) -> None:
 )
 def test_positions_equal_the_record(kind: str, dtype: DType, target: str) -> None:
     cases = Cases()
-    for shape, axis in (((3, 21), 1), ((1, 1001), -1), ((4, 5, 37), 1), ((70, 3), 0), ((9,), 0)):
+    rows = [((3, count), 1) for count in (16, 21, 32, 33, 90, 256, 257)]
+    for shape, axis in (*rows, ((1, 1001), -1), ((4, 5, 37), 1), ((70, 3), 0), ((9,), 0)):
         for result in (DType.INT32, DType.INT64):
             values = cases.values(dtype, shape)
             for data in (values, np.clip(values, 0, 3), np.zeros_like(values)):

@@ -12,7 +12,7 @@ from tests.backends.cpu.cases import QUANT, Cases, each_width_of
 
 COORDINATES = ("asymmetric", "align_corners", "half_pixel")
 KINDS = ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
-SIZES = ((1, 1), (3, 17), (10, 14), (23, 9), (5, 7))
+SIZES = ((1, 1), (3, 17), (10, 14), (23, 9), (17, 49), (5, 7))
 
 
 @each_width_of(

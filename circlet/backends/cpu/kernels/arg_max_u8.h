@@ -1,7 +1,8 @@
 /* Arg-max of rows of 8-bit elements in two passes: the largest value, sixteen lanes at a time, then
  * the first position that holds it. Carrying positions along would need four times the register
- * width, as they do not fit 8 bits. int8 rows and arg-min change bits first, so that the order is
- * that of unsigned numbers. */
+ * width, as they do not fit 8 bits; those of rows of up to 256 elements do, where x86 finds the
+ * least of 16-bit numbers: a value's complement above its position. int8 rows and arg-min change
+ * bits first, so that the order is that of unsigned numbers. */
 #ifndef CIRCLET_ARG_MAX_U8_H
 #define CIRCLET_ARG_MAX_U8_H
 
@@ -13,6 +14,14 @@ CIRCLET_INLINE v16u8 v16_max(v16u8 a, v16u8 b) {
 }
 
 CIRCLET_INLINE uint8_t v16_fold_max(v16u8 x) {
+#if defined(__SSE4_1__)
+    /* The least of eight complements of pairs of bytes, whose upper bytes are the lesser ones. */
+    typedef CIRCLET_VECTOR(uint16_t, 16) v8u16;
+    typedef short plain __attribute__((vector_size(16)));
+    v16u8 most = v16_max(x, (v16u8)((v8u16)x << 8));
+    v8u16 least = (v8u16)__builtin_ia32_phminposuw128((plain)~most);
+    return (uint8_t)~(least[0] >> 8);
+#else
     x = v16_max(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6,
                                            7));
     x = v16_max(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14,
@@ -20,6 +29,7 @@ CIRCLET_INLINE uint8_t v16_fold_max(v16u8 x) {
     x = v16_max(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
                                            15));
     return x[0] > x[1] ? x[0] : x[1];
+#endif
 }
 
 /* The first lane that holds `value`, or 16. */
@@ -51,7 +61,57 @@ CIRCLET_INLINE uint8_t arg_max_u8_value(const uint8_t *from, int64_t count, uint
     return v16_fold_max(best);
 }
 
+#if defined(__SSE4_1__) && CIRCLET_VBYTES >= 32
+#define ARG_MAX_U8_PIECES (CIRCLET_VBYTES / 32) /* sixteen elements each, of a register */
+
+/* The place of the least of a register of keys. */
+CIRCLET_INLINE int32_t arg_max_u8_place(vu16 keys) {
+    typedef CIRCLET_VECTOR(uint16_t, 16) v8u16;
+    typedef short plain __attribute__((vector_size(16)));
+    union { vu16 whole; vhu16 half[2]; } u = {keys};
+    union { vhu16 whole; v8u16 part[ARG_MAX_U8_PIECES]; } h;
+    vhu16 is_less = (vhu16)(u.half[0] < u.half[1]);
+    h.whole = (is_less & u.half[0]) | (~is_less & u.half[1]);
+    v8u16 least = h.part[0];
+    CIRCLET_UNROLL for (int i = 1; i < ARG_MAX_U8_PIECES; i++) {
+        v8u16 mask = (v8u16)(least < h.part[i]);
+        least = (mask & least) | (~mask & h.part[i]);
+    }
+    return ((v8u16)__builtin_ia32_phminposuw128((plain)least))[0] & 255;
+}
+
+/* Keys of the elements from number `i` on, sixteen at a time, the last of which may overlap those
+ * before them. */
+CIRCLET_INLINE vu16 arg_max_u8_keys(const uint8_t *from, int64_t i, int64_t count, uint8_t change) {
+    typedef CIRCLET_VECTOR(uint16_t, 32) v16u16;
+    typedef CIRCLET_VECTOR(uint8_t, CIRCLET_VBYTES / 2) bytes;
+    const v16u16 lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    union { bytes whole; v16u8 part[ARG_MAX_U8_PIECES]; } x;
+    union { vu16 whole; v16u16 part[ARG_MAX_U8_PIECES]; } places;
+    CIRCLET_UNROLL for (int n = 0; n < ARG_MAX_U8_PIECES; n++) {
+        const int64_t at = s_min_i64(i + n * 16, count - 16);
+        x.part[n] = v16_load(from + at);
+        places.part[n] = lanes + (uint16_t)at;
+    }
+    return __builtin_convertvector(x.whole ^ (uint8_t)~change, vu16) << 8 | places.whole;
+}
+
+/* Of a row of 16 to 256 elements. */
+CIRCLET_INLINE int32_t arg_max_u8_few(const uint8_t *from, int64_t count, uint8_t change) {
+    vu16 least = arg_max_u8_keys(from, 0, count, change);
+    for (int64_t i = CIRCLET_VBYTES / 2; i < count; i += CIRCLET_VBYTES / 2) {
+        vu16 keys = arg_max_u8_keys(from, i, count, change);
+        vu16 is_less = (vu16)(keys < least);
+        least = (is_less & keys) | (~is_less & least);
+    }
+    return arg_max_u8_place(least);
+}
+#endif
+
 CIRCLET_INLINE int32_t arg_max_u8(const uint8_t *from, int64_t count, uint8_t change) {
+#if defined(__SSE4_1__) && CIRCLET_VBYTES >= 32
+    if (count >= 16 && count <= 256) return arg_max_u8_few(from, count, change);
+#endif
     uint8_t top = arg_max_u8_value(from, count, change);
     int64_t position = 0, end = s_max_i64(count - 16, 0);
     int found = v16_find(arg_max_u8_load(from, count, change), top);

@@ -86,14 +86,16 @@ CIRCLET_INLINE void arg_min_max(const struct arg_min_max_params *p, void *const 
                                 int smallest) {
     (void)scratch;
     int64_t size = element_size(type), last = s_min_i64(end * p->rows_per_task, p->rows);
+    if (p->inner == 1 && size == 1) {
+        const uint8_t change = (type == ELEMENT_I8 ? 0x80 : 0) ^ (smallest ? 0xff : 0), *bytes = x[0];
+        const int64_t count = p->count;
+        void *to = x[1];
+        for (int64_t row = begin * p->rows_per_task; row < last; row++)
+            arg_store(to, row, arg_max_u8(bytes + row * count, count, change), result_bytes);
+        return;
+    }
     for (int64_t row = begin * p->rows_per_task; row < last; row++) {
         const char *from = (const char *)x[0] + row * p->count * p->inner * size;
-        if (p->inner == 1 && size == 1) {
-            uint8_t change = (type == ELEMENT_I8 ? 0x80 : 0) ^ (smallest ? 0xff : 0);
-            int32_t position = arg_max_u8((const uint8_t *)from, p->count, change);
-            arg_store(x[1], row, position, result_bytes);
-            continue;
-        }
         if (size == 8) {
             for (int64_t i = 0; i < p->inner; i++)
                 arg_store(x[1], row * p->inner + i, arg_of_wide(p, from + i * 8, type, smallest),

@@ -140,11 +140,73 @@ CIRCLET_INLINE void resize_row(const struct resize_bilinear_params *p, const res
     }
 }
 
+#define RESIZE_WORDS (CIRCLET_VBYTES / 2)
+typedef CIRCLET_VECTOR(uint8_t, CIRCLET_VBYTES / 2) resize_bytes;
+typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 2) resize_bytes_u;
+typedef CIRCLET_UNALIGNED(uint16_t, CIRCLET_VBYTES) resize_words_u;
+
+/* A run of bytes of both rows, weighed. */
+CIRCLET_INLINE void resize_weigh_words(const resize_rows *r, int64_t from, int64_t to, int64_t run) {
+    const uint8_t *upper = (const uint8_t *)r->upper + from, *lower = (const uint8_t *)r->lower + from;
+    uint16_t *part = (uint16_t *)r->parts + to;
+    const uint16_t down = (uint16_t)r->fixed_down, up = 16 - down;
+    int64_t i = 0;
+    for (; i + RESIZE_WORDS <= run; i += RESIZE_WORDS) {
+        vu16 a = __builtin_convertvector(*(const resize_bytes_u *)(upper + i), vu16);
+        vu16 b = __builtin_convertvector(*(const resize_bytes_u *)(lower + i), vu16);
+        *(resize_words_u *)(part + i) = a * up + b * down;
+    }
+    CIRCLET_NO_UNROLL for (; i < run; i++) part[i] = (uint16_t)(upper[i] * up + lower[i] * down);
+}
+
+/* Channels of a result pixel between two pixels of the parts, to nearest, halves up. */
+CIRCLET_INLINE resize_bytes resize_words(const uint16_t *first, const uint16_t *second,
+                                         uint16_t right) {
+    vu16 a = *(const resize_words_u *)first, b = *(const resize_words_u *)second;
+    return __builtin_convertvector((a * 16 + (b - a) * right + 128) >> 8, resize_bytes);
+}
+
+/* A row of bytes whose weights are sixteenths: nothing is rounded before the end, in whatever order
+ * products are added, and nothing leaves 16 bits. Few channels reach over as in resize_row. */
+CIRCLET_INLINE void resize_row_words(const struct resize_bilinear_params *p, const resize_rows *r,
+                                     uint8_t *to, const int32_t *x0, const int32_t *x1,
+                                     const int32_t *rights) {
+    const int64_t channels = p->channels, even = p->in.pixel == channels, words = RESIZE_WORDS;
+    const int64_t width = p->out_width, step = p->out.pixel;
+    const int64_t over = step == channels ? words / channels + 1 : width;
+    for (int64_t x = 0; x < (even ? 1 : p->in_width); x++)
+        resize_weigh_words(r, x * p->in.pixel, x * channels,
+                           even ? p->in_width * channels : channels);
+    for (int64_t x = 0; x < width; x++, to += step) {
+        const uint16_t *first = (const uint16_t *)r->parts + x0[x] * channels;
+        const uint16_t *second = (const uint16_t *)r->parts + x1[x] * channels;
+        const uint16_t right = (uint16_t)rights[x];
+        if (channels <= words && x + over < width) {
+            *(resize_bytes_u *)to = resize_words(first, second, right);
+            continue;
+        }
+        if (channels >= words) {
+            for (int64_t c = 0; c < channels; c += words) {
+                const int64_t at = s_min_i64(c, channels - words);
+                *(resize_bytes_u *)(to + at) = resize_words(first + at, second + at, right);
+            }
+            continue;
+        }
+        union { resize_bytes all; uint8_t byte[RESIZE_WORDS]; } u = {
+            resize_words(first, second, right)};
+        CIRCLET_NO_UNROLL for (int64_t c = 0; c < channels; c++) to[c] = u.byte[c];
+    }
+}
+
 /* Operands: source, result, then for rows and for columns: lower index, upper index, weight of the
  * upper one (float, or int32 in fixed point). A task is one row of the result. Scratch: two rows
- * of the source as floats. */
+ * of the source as floats, and a vector.
+ *
+ * sixteenths: Whether elements are uint8, and weights sixteenths, int32.
+ */
 CIRCLET_INLINE void resize_bilinear(const struct resize_bilinear_params *p, void *const *x,
-                                    void *scratch, int64_t begin, int64_t end, int type) {
+                                    void *scratch, int64_t begin, int64_t end, int type,
+                                    const int sixteenths) {
     int64_t size = element_size(type);
     const int32_t *y0 = x[2], *y1 = x[3];
     for (int64_t task = begin; task < end; task++) {
@@ -157,6 +219,10 @@ CIRCLET_INLINE void resize_bilinear(const struct resize_bilinear_params *p, void
                          ((const int32_t *)x[4])[y],
                          scratch,
                          p->in_width * p->channels * 4};
+        if (sixteenths) {
+            resize_row_words(p, &r, (uint8_t *)to, x[5], x[6], x[7]);
+            continue;
+        }
         resize_prepare(p, &r, type);
         resize_row(p, &r, to, x[5], x[6], x[7], type);
     }

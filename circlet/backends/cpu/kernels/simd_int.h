@@ -93,6 +93,20 @@ CIRCLET_INLINE void v16_store_n(uint8_t *p, v16u8 x, int64_t n) {
     if (n & 1) *p = (uint8_t)part;
 }
 
+/* The first n <= CIRCLET_VBYTES bytes, zeros behind them; nothing else is touched. */
+CIRCLET_INLINE vu8 v_load_n_u8(const uint8_t *p, int64_t n) {
+#if CIRCLET_VBYTES == 64 && defined(__AVX512BW__)
+    typedef char plain __attribute__((vector_size(64)));
+    const uint64_t mask = n >= 64 ? ~0ull : (1ull << n) - 1;
+    return (vu8)__builtin_ia32_loaddquqi512_mask((const void *)p, (plain){0}, mask);
+#else
+    union { vu8 whole; v16u8 part[CIRCLET_VBYTES / 16]; } u = {{0}};
+    CIRCLET_NO_UNROLL for (int64_t k = 0; k < n; k += 16)
+        u.part[k / 16] = v16_load_n(p + k, n - k);
+    return u.whole;
+#endif
+}
+
 /* int32 lanes as int8, out of range to the nearest end. */
 CIRCLET_INLINE vqi8 v_saturate_i8(vi x) {
 #if CIRCLET_VBYTES == 64

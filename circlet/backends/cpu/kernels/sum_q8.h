@@ -8,7 +8,7 @@
 #define CIRCLET_SUM_Q8_H
 
 #include "elementwise.h"
-#include "simd_int.h"
+#include "stores.h"
 
 /* The places of parameters. */
 enum {
@@ -25,16 +25,10 @@ enum {
 CIRCLET_INLINE vu8 sum_q8_load(const char *at, int64_t i, int64_t n, const int is_signed,
                                const int is_single) {
     const uint8_t *p = (const uint8_t *)at;
-    union { vu8 whole; v16u8 part[CIRCLET_VBYTES / 16]; } u = {{0}};
-    if (is_single) {
-        u.whole = (vu8)v_splat_i8((int8_t)*p);
-    } else if (n >= CIRCLET_VBYTES) {
-        u.whole = v_load_u8(p + i);
-    } else {
-        CIRCLET_NO_UNROLL for (int64_t k = 0; k < n; k += 16)
-            u.part[k / 16] = v16_load_n(p + i + k, n - k);
-    }
-    return is_signed ? (vu8)(u.whole ^ 0x80) : u.whole;
+    vu8 x = is_single             ? (vu8)v_splat_i8((int8_t)*p)
+            : n >= CIRCLET_VBYTES ? v_load_u8(p + i)
+                                  : v_load_n_u8(p + i, n);
+    return is_signed ? (vu8)(x ^ 0x80) : x;
 }
 
 CIRCLET_INLINE void sum_q8_store(char *at, vu8 x, int64_t n) {
@@ -43,8 +37,7 @@ CIRCLET_INLINE void sum_q8_store(char *at, vu8 x, int64_t n) {
         v_store_u8(p, x);
         return;
     }
-    union { vu8 whole; v16u8 part[CIRCLET_VBYTES / 16]; } u = {x};
-    CIRCLET_NO_UNROLL for (int64_t k = 0; k < n; k += 16) v16_store_n(p + k, u.part[k / 16], n - k);
+    v_store_part_n(p, x, 0, CIRCLET_VBYTES, n);
 }
 
 /* int16 lanes of a and b as int8, out of range to the nearest end, in the order in which x86 packs:

@@ -114,7 +114,8 @@ CIRCLET_INLINE void svdf_q8(const struct svdf_q8_params *p, void *const *x, void
         char *state = (char *)x[5] + batch * s->filters * s->memory * size;
         int8_t *out = (int8_t *)x[6] + batch * s->units;
         matvec_words(words, (const int8_t *)x[0] + batch * s->inputs, s->inputs);
-        matvec_q8(x[1], words, (s->inputs + 3) / 4, x[2], newest, s->blocks, bounds, 0, vectors);
+        matvec_q8(x[1], words, (s->inputs + 3) / 4, x[2], newest, s->blocks, bounds, Q8_GENERAL, 0,
+                  vectors);
         if (type == ELEMENT_I8) svdf_shift_i8((int8_t *)state, newest, s->filters, s->memory);
         else svdf_shift_i16((int16_t *)state, newest, s->filters, s->memory);
         for (int64_t unit = 0; unit < s->units; unit++) {

@@ -20,6 +20,7 @@ _TILE = ("tile",)
 _E, _F, _O, _L = Numerics.EXACT, Numerics.ELEMENT, Numerics.ORDERED, Numerics.LANES
 _W, _B = Numerics.WINOGRAD, Numerics.BF16
 _VNNI, _BF16 = "x86_64+v4+avx512vnni", "x86_64+v4+avx512bf16"
+_VBMI = f"{_VNNI}+avx512vbmi"
 _AMX = f"{_VNNI}+amx_int8"
 
 _PRODUCTS = (
@@ -96,6 +97,15 @@ _PRODUCTS = (
         "q8_conv",
         "vww_96_int8",
         knobs=("method", "tile"),
+    ),
+    _row(
+        "conv_q8_image",
+        "conv_q8_image",
+        "what conv_q8 computes, over images of few channels, by permutations of bytes",
+        _E,
+        "q8_image",
+        "vww_96_int8",
+        target=_VBMI,
     ),
     _row(
         "pack_conv_q8",

@@ -26,6 +26,7 @@ from circlet.backends.cpu.lower.integers.i8mm import (
     product_offset,
     product_tiles,
 )
+from circlet.backends.cpu.lower.integers.image_q8 import call_image, is_image
 from circlet.backends.cpu.lower.integers.pairs_q8 import (
     PAIRS,
     WIDE,
@@ -44,6 +45,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
 )
 from circlet.backends.cpu.lower.integers.requantisation import (
     HYBRIDS,
+    ChannelOrder,
     Requantisation,
     interleaved,
     interleaved_lanes,
@@ -359,7 +361,16 @@ def lower_integer_conv(
 ) -> None:
     """Lower an op as a convolution with weights of `filters`, or of as many as it has."""
     offset = product_offset(operand(op, 0), context.target)
-    call_conv_q8(integer_conv(op, context, weights, offset, filters), context)
+    product = integer_conv(op, context, weights, offset, filters)
+    if not is_image(product, context):
+        call_conv_q8(product, context)
+        return
+
+    def requantise(values: Int8, order: ChannelOrder) -> Requantisation:
+        folded = fold_zero_points(op, values, product.epilogue.weight_zero, offset)
+        return integer_requantisation(op, folded, order, context.target)
+
+    call_image(product, requantise, context)
 
 
 def integer_conv(

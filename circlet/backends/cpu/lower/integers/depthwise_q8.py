@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -17,6 +18,8 @@ from circlet.backends.cpu.lower.integers.depthwise_tiles import (
     Blocks,
     Tiling,
     Tilings,
+    joined_tilings,
+    pixels_together,
     room_of,
     tiling_work,
     tilings_of,
@@ -72,6 +75,7 @@ class Depthwise(NamedTuple):
         tilings: What may be done together, the best first.
         in_strides: Bytes between images, rows and pixels of the input.
         scales: Where the scales of quantised float images stand.
+        together: Neighbouring pixels that are one, of as many times the channels.
     """
 
     op: Op
@@ -83,6 +87,7 @@ class Depthwise(NamedTuple):
     data: Ref
     extra: dict[str, ParamValue]
     scales: Ref = NoRef()
+    together: int = 1
 
 
 def split_weights(op: Op) -> tuple[Int8, ...]:
@@ -189,27 +194,28 @@ def _real(parts: Sequence[Int8 | Int64]) -> Int64:
 def call_depthwise(call: Depthwise, context: Context) -> None:
     """Append the call of the kernel."""
     op, out = call.op, context.layout(call.op.outputs[0])
-    window = window_of(op)
+    window, width = window_of(op), out.width // call.together
     in_batch, in_row, in_pixel = call.in_strides
     channels = operand(op, 1).static_shape[3]
-    tiling = context.choose(op, _choice(call, (out.height, out.width), context))
-    packed = context.packed(op, _packing(tiling), lambda: _pack_call(call, tiling, context))
+    tiling = context.choose(op, _choice(call, (out.height, width), context))
+    name = _packing(call, tiling)
+    packed = context.packed(op, name, lambda: _pack_call(call, tiling, context))
     params: dict[str, ParamValue] = {
         "in_batch": in_batch,
         "in_row": window.rows.stride * in_row,
-        "in_pixel": in_pixel,
+        "in_pixel": in_pixel * call.together,
         "tap_down": window.rows.dilation * in_row,
         "tap_across": window.columns.dilation * in_pixel,
         "out_batch": out.batch_stride,
         "out_row": out.row_stride,
-        "out_pixel": out.pixel_stride,
+        "out_pixel": out.pixel_stride * call.together,
         "image_rows": out.height,
         "image_tasks": -(-out.height // tiling.rows),
-        "row_pixels": out.width,
-        "channels": channels,
+        "row_pixels": width,
+        "channels": channels * call.together,
         **call.extra,
     }
-    half = -(-out.width // 2)
+    half = -(-width // 2)
     if max(tiling.pixels, tiling.rest_pixels) > half:
         pixels = min(tiling.pixels, half), min(tiling.rest_pixels, half)
         smaller = tiling._replace(pixels=pixels[0], rest_pixels=pixels[1])
@@ -227,7 +233,7 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
 def _tiling(call: Depthwise, context: Context) -> Tiling:
     """The best tiling; for another size of the network, among those that are there for the op."""
     for family in call.tilings if context.reuses else ():
-        known = context.reused(call.op, _packing(family))
+        known = context.reused(call.op, _packing(call, family))
         if known is None:
             continue
         for tiling in family.tilings():
@@ -249,9 +255,10 @@ def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Knob[Ti
     )
 
 
-def _packing(tiling: Tiling | Tilings) -> str:
+def _packing(call: Depthwise, tiling: Tiling | Tilings) -> str:
     """A name for the packed constants."""
-    return f"depthwise_q8 {tiling.blocks.whole} {tiling.blocks.rest} {tiling.rows}"
+    blocks = tiling.blocks
+    return f"depthwise_q8 {blocks.whole} {blocks.rest} {tiling.rows} {call.together}"
 
 
 def _kernel(call: Depthwise, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
@@ -270,6 +277,7 @@ def _pack_call(
     """Weights and requantisation parameters; the number of parts (0 for int16) and the form."""
     parts, lanes = call.parts(), context.vector_bytes // 4
     scaling = call.requantise(parts, tiling.blocks)
+    parts = tuple(np.tile(part, call.together) for part in parts)
     are_paired = has_pairs(context.target)
     if are_paired:
         parts = paired_parts(_real(parts))
@@ -329,16 +337,25 @@ def _lower(op: Op, context: Context) -> None:
     parts = partial(split_weights, op)
     out = context.layout(op.outputs[0])
     size, channels = (out.height, out.width), operand(op, 1).static_shape[3]
-    tilings = tilings_of(window_of(op), size, channels, context)
+    is_dense = data.pixel_stride == out.pixel_stride == channels
+    has_parts, together = operand(op, 1).dtype is DType.UINT8, 1
+    if is_dense:
+        together = pixels_together(window_of(op), out.width, channels, has_parts, context)
+    if together > 1:
+        tilings = joined_tilings(window_of(op), size, channels, together, context)
+    else:
+        tilings = tilings_of(window_of(op), size, channels, context)
 
     def requantise(parts: tuple[Int8, ...], blocks: Blocks) -> Requantisation:
-        folded = fold_input_zero(op, parts, offset)
-        return integer_requantisation(op, folded, blocks.order(lanes), context.target)
+        folded, order = fold_input_zero(op, parts, offset), blocks.order(lanes)
+        if together > 1:
+            order = replace(order, channels=order.channels % channels)
+        return integer_requantisation(op, folded, order, context.target)
 
     strides = data.batch_stride, data.row_stride, data.pixel_stride
     place, bounds = first_taps(op, data).ref, output_bounds(op)
     call = Depthwise(op, parts, requantise, tilings, strides, offset != 0, place, bounds)
-    call_depthwise(call, context)
+    call_depthwise(call._replace(together=together), context)
 
 
 LOWERINGS.add(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ _MOST_PIXELS = 8
 _MOST_SUMS_OF_A_ROW = 20  # more leave too few registers for the columns of one row
 _INT16_SUMS = 16  # with products of int16 on x86: some are in memory, as operands of additions
 _MOST_UNROLLED_TAPS = 32
+_MOST_COLUMNS_APART = 3
+_PIXELS_APART = (2, 1, 3)
 _REQUANTISE = 8
 _PARAMETER_LOADS = 4
 _WIDEN, _TAP = 1.0, 1.25  # by taps, for a register of channels
@@ -142,6 +145,38 @@ def narrow_tilings(window: Window2D, width: int, channels: int, context: Context
     """Row by row, in the smallest blocks; the best one first."""
     blocks = blocks_of(channels, CHANNEL_BLOCK)
     return _tilings(window, (1, width), blocks, 1, room_of(context))[1]
+
+
+def pixels_together(
+    window: Window2D, width: int, channels: int, has_parts: bool, context: Context
+) -> int:
+    """Neighbouring pixels whose channels, side by side, fill whole registers of bytes; else 1.
+
+    A register of each row of taps is then one load, and four become quads by eight zips, where
+    narrow blocks are put together lane by lane. Columns of taps are not shared, so few are better;
+    and where weights may have parts, blocks that leave no lane empty are.
+    """
+    block = _BLOCK_SIZES[0]
+    count = block // gcd(channels, block)
+    is_near = window.columns.stride == 1 and window.columns.size <= _MOST_COLUMNS_APART
+    fills = channels < block == context.vector_bytes and has_dot(context.target)
+    wastes = channels % CHANNEL_BLOCK != 0 or not has_parts
+    return (
+        count
+        if is_near and fills and wastes and count <= _MOST_PIXELS and width % count == 0
+        else 1
+    )
+
+
+def joined_tilings(
+    window: Window2D, size: tuple[int, int], channels: int, together: int, context: Context
+) -> list[Tilings]:
+    """Tilings where so many pixels are one, the best first."""
+    is_int16 = not has_dot(context.target)
+    rows = 2 if _shares_rows(window.rows, size[0], is_int16, room_of(context).by_taps) else 1
+    blocks = blocks_of(channels * together, context.vector_bytes)
+    pixels = [count for count in _PIXELS_APART if count * together <= size[1]]
+    return [Tilings(blocks, rows, pixels, [0], False)]
 
 
 def _slides(window: Window2D) -> bool:

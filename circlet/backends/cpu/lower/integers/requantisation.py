@@ -137,8 +137,8 @@ def fixed_point(op: Op, bias: Int64, reach: Int64, order: ChannelOrder) -> Requa
         scale = np.where(known, 0, mantissa), np.where(known, -1, shift)
         if _fits_relu(scale[1], np.where(known, 0, reach)):
             return Requantisation(FIXED_RELU, _relu_parameters(bias, scale, zero, value, order))
-    elif _fits_fixed(mantissa, shift, reach, zero):
-        return Requantisation(FIXED, _fixed_parameters(bias, (mantissa, -shift), zero, order))
+    elif fits_fixed(mantissa, shift, reach, zero):
+        return Requantisation(FIXED, fixed_parameters(bias, (mantissa, -shift), zero, order))
     right = np.maximum(np.where(mantissa == 0, 1, -shift), 0)
     rows = {0: wrap_int32(bias), 1: mantissa, 2: np.maximum(shift, 0), 3: right}
     return Requantisation(GENERAL, order.table(rows))
@@ -211,7 +211,7 @@ def _relu_parameters(
     return table
 
 
-def _fits_fixed(mantissa: Int64, shift: Int64, reach: Int64, zero: int) -> bool:
+def fits_fixed(mantissa: Int64, shift: Int64, reach: Int64, zero: int) -> bool:
     """Whether nothing leaves 32 bits where the zero point is added before the right shift."""
     right = np.minimum(-shift, 31)
     if (mantissa == 0).any() or (right < 1).any():
@@ -220,7 +220,7 @@ def _fits_fixed(mantissa: Int64, shift: Int64, reach: Int64, zero: int) -> bool:
     return bool((most < 1 << 31).all())
 
 
-def _fixed_parameters(
+def fixed_parameters(
     bias: Int64, scale: tuple[Int64, Int64], zero: int, order: ChannelOrder
 ) -> Int32:
     """Both roundings and the zero point as one addend of 64 bits, for even and for odd lanes."""

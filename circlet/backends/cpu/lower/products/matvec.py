@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from circlet.backends.cpu.lower.integers.q8 import dot_is_signed
+from circlet.backends.cpu.lower.integers.requantisation import ChannelOrder
 from circlet.ops.requantize import wrap_int32
 from circlet.target.targets import Target
 
@@ -69,10 +70,9 @@ def pack_bytes(weights: Int8, blocks: Blocks) -> Int8:
 
 def records(bias: Int64, mantissa: Int64, shift: Int64, blocks: Blocks) -> Int32:
     """What `matvec.h` does with sums, one record per register; arguments are per output."""
+    order = ChannelOrder(np.arange(blocks.slots), blocks.slots, blocks.lanes)
     columns = (wrap_int32(bias), mantissa, np.maximum(shift, 0), np.maximum(-shift, 0))
-    table = np.stack([_padded(column, blocks.slots) for column in columns])
-    shaped = table.reshape(4, -1, blocks.lanes).transpose(1, 0, 2)
-    return np.ascontiguousarray(shaped, np.int32)
+    return order.table(dict(enumerate(columns)))
 
 
 def stored_offset(weights: Int8, target: Target) -> Int64:

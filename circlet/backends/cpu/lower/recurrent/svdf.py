@@ -154,7 +154,7 @@ def _lower_stored(op: Op, context: Context) -> None:
     passed = zero_of(state) * time.astype(np.int64).reshape(units, -1).sum(axis=1)
     bias = wrap_int32(_bias(op) - passed).astype(np.int32)
     low, high = limits(state.dtype)
-    start = align(4 * blocks.slots, 64)
+    start = align(4 * blocks.slots, LINE_BYTES)
     params: dict[str, ParamValue] = {
         "in_offset": start,
         "state_zero": zero_of(state),
@@ -169,7 +169,8 @@ def _lower_stored(op: Op, context: Context) -> None:
     arrays = (pack_bytes(weights, blocks), table, time, bias)
     constants = tuple(context.constant(array) for array in arrays)
     sizes = _size_params(op, blocks)
-    _call(op, context, kernel, sizes | params, constants, start + sizes_of(op).inputs + 4)
+    end = start + align(sizes_of(op).inputs, LINE_BYTES)
+    _call(op, context, kernel, sizes | params, constants, end)
 
 
 LOWERINGS.add(Lowering("SVDF", "svdf_f32", _refuses_float, _lower_float))

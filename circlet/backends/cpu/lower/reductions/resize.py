@@ -37,10 +37,15 @@ def _lower_bilinear(op: Op, context: Context) -> None:
     data, made = layout_of(context, source), context.layout(result)
     is_fixed = source.dtype in (DType.INT8, DType.INT16)
     samples = fixed_samples if is_fixed else real_samples
-    rows = _tables(context, samples(op, data.height, made.height))
-    columns = _tables(context, samples(op, data.width, made.width))
-    operands = (source_ref(context, source), TensorRef(result), *rows, *columns)
-    kernel = Kernel("resize.h", "resize_bilinear", (ELEMENT_TYPES[source.dtype],))
+    sizes = (data.height, made.height), (data.width, made.width)
+    axes: list[Sequence[np.ndarray]] = [samples(op, *pair) for pair in sizes]
+    in_sixteenths = source.dtype is DType.UINT8 and all(map(_in_sixteenths, axes))
+    if in_sixteenths:
+        axes = [_times_16(axis) for axis in axes]
+    tables = [table for axis in axes for table in _tables(context, axis)]
+    operands = (source_ref(context, source), TensorRef(result), *tables)
+    arguments = (ELEMENT_TYPES[source.dtype], int(in_sixteenths))
+    kernel = Kernel("resize.h", "resize_bilinear", arguments)
     params = {
         "channels": made.channels,
         "in_width": data.width,
@@ -52,6 +57,17 @@ def _lower_bilinear(op: Op, context: Context) -> None:
     image_rows = made.batch * made.height
     scratch = 2 * 4 * data.width * data.channels + context.vector_bytes
     context.call(op, kernel, params, operands, (result,), tasks=image_rows, scratch_bytes=scratch)
+
+
+def _in_sixteenths(samples: Sequence[np.ndarray]) -> bool:
+    """Whether all weights are multiples of 1/16, so that no order of products rounds."""
+    weight = samples[2] * 16
+    return bool((weight == np.rint(weight)).all())
+
+
+def _times_16(samples: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    lower, upper, weight = samples
+    return lower, upper, (weight * 16).astype(np.int32)
 
 
 def _tables(context: Context, samples: Sequence[np.ndarray]) -> list[ConstantRef]:
