@@ -35,6 +35,7 @@ from tests.backends.cpu.passes.test_resize_planes import resized
 from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even, rows_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
+from tests.backends.cpu.test_cross_sums import cross_sums
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
@@ -125,6 +126,7 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "products next to a half": lambda: _next_to_a_half(48.0),
     "products that miss a half": lambda: _next_to_a_half(49.0),
     "sums less zero points of a run": integer_sums,
+    "sums of two operands of a run": cross_sums,
     "tables and stacks of bytes": _tables_and_stacks,
     "signed rows of scales": lambda: rows_of_scales(DType.INT8),
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),

@@ -25,6 +25,7 @@ FAMILIES = (
     "integers.winograd_q8",
     "integers.amx_q8",
     "integers.hybrid_q8",
+    "integers.cross_sums",
     "integers.integer_sums",
     "floats.fully_connected_block_bits",
     "floats.mat_mul_block_bits",

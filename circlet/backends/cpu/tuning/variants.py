@@ -224,6 +224,22 @@ _PRODUCTS = (
         "hybrid_parts", "hybrid_q8", "hybrid_image for parts of large images", _E, "q8_hybrid", ""
     ),
     _row(
+        "stored_rows",
+        "stored_rows",
+        "stored rows with zero points that a run computes, and their sums, ahead of conv_q8",
+        _E,
+        "cross_sums",
+        "",
+    ),
+    _row(
+        "pack_sums_q8",
+        "pack_sums_q8",
+        "bytes that a run computes, packed for sums, with their zero points, ahead of conv_q8",
+        _E,
+        "cross_sums",
+        "",
+    ),
+    _row(
         "stored_image",
         "stored_image",
         "stored rows or images with a zero point that a run computes, ahead of conv_q8",

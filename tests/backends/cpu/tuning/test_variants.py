@@ -51,6 +51,7 @@ from tests.backends.cpu.passes.test_fuse_columns import NORMS, along, fused
 from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_box_heads import detector
 from tests.backends.cpu.test_col2im import images
+from tests.backends.cpu.test_cross_sums import cross_sums
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_product
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
@@ -271,7 +272,9 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "group_attention_append": of_decoders,
     "group_attention_packed": of_decoders,
     "reduce_wide": wide_sums,
+    "pack_sums_q8": lambda name: cross_sums().graph(),
     "stored_image": integer_sums,
+    "stored_rows": lambda name: cross_sums().graph(),
     "quantize_rows": lambda name: rows_of_scales(DType.INT8).graph(),
     "softmax_columns": lambda name: fused(along((2, 3, 16), 1)),
     "local_response_columns": lambda name: fused(along((2, 3, 16), 1, attrs=NORMS[0])),
