@@ -139,6 +139,17 @@ _QUANTISED = (
         (u8(*_IMAGE), *_MEAN, digits(64, 1, 3, 3), scale(), zero(0, "int8"), *_MEAN),
         {"pads": [1, 1, 1, 1], "group": 64},
     ),
+    *(
+        Line(
+            "QLinearConv",
+            (
+                *(u8(1, channels, size, size), *_MEAN),
+                *(digits(channels, channels // 32, 3, 3), scale(), zero(0, "int8"), *_MEAN),
+            ),
+            {"pads": [1, 1, 1, 1], "group": 32},
+        )
+        for channels, size in ((128, 56), (512, 14), (1024, 7))
+    ),
     Line(
         "DynamicQuantizeMatMul",
         (f32(197, 768), digits(768, 768), scale(), zero(0, "int8")),
@@ -156,6 +167,10 @@ _PRODUCTS = (
     _conv(_IMAGE, (64, 1, 3, 3), pads=[2, 2, 2, 2], dilations=[2, 2], group=64),
     _conv(_SMALL, (256, 1, 7, 7), pads=[3, 3, 3, 3], group=256),
     _conv(_IMAGE, (64, 8, 3, 3), pads=[1, 1, 1, 1], group=8),
+    _conv((1, 128, 56, 56), (128, 4, 3, 3), pads=[1, 1, 1, 1], group=32),
+    _conv((1, 512, 14, 14), (512, 16, 3, 3), pads=[1, 1, 1, 1], group=32),
+    _conv((1, 1024, 7, 7), (1024, 32, 3, 3), pads=[1, 1, 1, 1], group=32),
+    _conv((1, 240, 28, 28), (240, 80, 1, 1), group=3),
     _conv(_IMAGE, (64, 64, 3, 3), pads=[2, 2, 2, 2], dilations=[2, 2]),
     _conv((1, 64, 4000), (64, 64, 5), pads=[2, 2]),
     _conv((1, 1, 16000), (64, 1, 400), strides=[160]),

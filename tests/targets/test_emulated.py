@@ -37,6 +37,7 @@ from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_cross_sums import cross_sums
 from tests.backends.cpu.test_float_conv import _values as values
+from tests.backends.cpu.test_float_winograd import grouped
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
 from tests.backends.cpu.test_gather import orders
@@ -131,6 +132,7 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "signed rows of scales": lambda: rows_of_scales(DType.INT8),
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),
     "softmax down columns": lambda: along((2, 21, 9, 15), 1),
+    "groups by patches": lambda: grouped("groups_of_last_vectors", adds=True),
     "norms down columns": lambda: along((2, 21, 9, 15), 1, attrs=NORMS[0]),
     "doubled planes": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
     "the largest floats": lambda: orders(DType.FLOAT32),
