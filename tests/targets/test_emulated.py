@@ -43,6 +43,7 @@ from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
 from tests.backends.cpu.test_gather import orders
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import sums as integer_sums
+from tests.backends.cpu.test_matmul_f64 import products_of_doubles
 from tests.backends.cpu.test_q8_arm import near_half
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
@@ -128,6 +129,7 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "products that miss a half": lambda: _next_to_a_half(49.0),
     "sums less zero points of a run": integer_sums,
     "sums of two operands of a run": cross_sums,
+    "products of doubles": products_of_doubles,
     "tables and stacks of bytes": _tables_and_stacks,
     "signed rows of scales": lambda: rows_of_scales(DType.INT8),
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),

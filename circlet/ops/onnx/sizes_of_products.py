@@ -91,7 +91,11 @@ def mat_mul_integer(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
 def gemm(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     """A product of two matrices, turned or not."""
     y = operand(op, 1).shape
-    return [(x[1 if attrs.get("transA", 0) else 0], y[0 if attrs.get("transB", 0) else 1])]
+    rows, depth = x[::-1] if attrs.get("transA", 0) else x
+    columns, other = y if attrs.get("transB", 0) else y[::-1]
+    if len({depth, other} - {None}) > 1:
+        raise GraphError(f"{x} and {y} do not fit together", where=op.name)
+    return [(rows, columns)]
 
 
 def over_pixels(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:

@@ -261,6 +261,18 @@ CIRCLET_INLINE vi v_round_i32(vf x) {
 
 CIRCLET_INLINE vd v_load_f64(const double *p) { return *(const vd_u *)p; }
 CIRCLET_INLINE vd v_splat_f64(double x) { return x - (vd){0}; }
+/* As v_fma. */
+CIRCLET_INLINE vd v_fma_f64(vd a, vd b, vd c) {
+#if !CIRCLET_HAS_FMA
+    return a * b + c;
+#elif defined(__clang__)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    vd r;
+    CIRCLET_UNROLL for (int i = 0; i < CIRCLET_VBYTES / 8; i++) r[i] = __builtin_fma(a[i], b[i], c[i]);
+    return r;
+#endif
+}
 CIRCLET_INLINE vd v_blend_f64(vl mask, vd a, vd b) {
     return (vd)((mask & (vl)a) | (~mask & (vl)b));
 }

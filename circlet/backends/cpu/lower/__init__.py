@@ -55,6 +55,7 @@ FAMILIES = (
     "refused",
     "detection.regions",
     "products.matmul",
+    "products.matmul_f64",
     "products.matmul_hybrid",
     "products.matmul_q8",
     "products.few_rows",

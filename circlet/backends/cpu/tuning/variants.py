@@ -257,6 +257,14 @@ _PRODUCTS = (
         knobs=_TILE,
     ),
     _row(
+        "matmul_f64",
+        "matmul_f64",
+        "MatMul and Gemm of doubles",
+        _L,
+        "matmul_f64",
+        "",
+    ),
+    _row(
         "matmul_bf16",
         "matmul_bf16",
         "what matmul_f32 computes for many rows, where bfloat16 is asked for",

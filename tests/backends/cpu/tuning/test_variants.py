@@ -54,6 +54,7 @@ from tests.backends.cpu.test_col2im import images
 from tests.backends.cpu.test_cross_sums import cross_sums
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_product
+from tests.backends.cpu.test_matmul_f64 import products_of_doubles
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.backends.cpu.test_once import layers
 from tests.backends.cpu.test_quantize import rows_of_scales
@@ -292,6 +293,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "pack_conv_q8": rows_of_int8,
     "pack_winograd_f32": lambda name: layers(),
     "matmul_bf16": own,
+    "matmul_f64": lambda name: products_of_doubles().graph(),
     "softmax_q16": own,
     "lut_pairs": own,
     "segment_reduce": own,
