@@ -61,6 +61,13 @@ def _norm(kind: str, x: tuple[int, ...], *operands: Any, **attributes: Any) -> L
     return Line(kind, (f32(*x), *operands), attributes, opset=21)
 
 
+def _dynamic_lstm(steps: int, batch: int, width: int, cells: int) -> Line:
+    both = digits(1, width, 4 * cells), digits(1, cells, 4 * cells)
+    step = np.full(1, 0.002, np.float32), np.zeros(1, np.int8)
+    operands = (f32(steps, batch, width), *both, weights(1, 8 * cells), None, None, None, None)
+    return Line("DynamicQuantizeLSTM", (*operands, *step, *step), {"hidden_size": cells}, MICROSOFT)
+
+
 def _recurrent(kind: str, gates: int, steps: int, width: int, cells: int) -> Line:
     both = weights(1, gates * cells, width), weights(1, gates * cells, cells)
     operands = (f32(steps, 1, width), *both, weights(1, 2 * gates * cells))
@@ -154,6 +161,17 @@ _QUANTISED = (
         "DynamicQuantizeMatMul",
         (f32(197, 768), digits(768, 768), scale(), zero(0, "int8")),
         {},
+        MICROSOFT,
+    ),
+    _dynamic_lstm(20, 1, 128, 256),
+    _dynamic_lstm(20, 8, 128, 256),
+    Line(
+        "QAttention",
+        (
+            *(u8(1, 128, 768), digits(768, 2304), weights(2304), scale(), scale(0.002)),
+            *(None, zero(), zero(0, "int8")),
+        ),
+        {"num_heads": 12},
         MICROSOFT,
     ),
     Line("ConvInteger", (u8(*_IMAGE), digits(64, 64, 3, 3), zero())),

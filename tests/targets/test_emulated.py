@@ -50,6 +50,7 @@ from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
 from tests.backends.cpu.test_q8_fully_connected import CASES as ROWS
 from tests.backends.cpu.test_quantize import rows_of_scales
 from tests.backends.cpu.test_wide_types import arithmetic, reductions
+from tests.recurrent_layers import DYNAMIC
 from tests.sanitize.computed import NETWORKS as COMPUTED
 from tests.sanitize.computed import computed_network
 from tests.targets.networks import NETWORKS, model_path
@@ -135,6 +136,8 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),
     "softmax down columns": lambda: along((2, 21, 9, 15), 1),
     "groups by patches": lambda: grouped("groups_of_last_vectors", adds=True),
+    "a step of sequences over bytes": DYNAMIC["more sequences than a tile"],
+    "zero points of sequences": DYNAMIC["zero points that int8 does not absorb"],
     "norms down columns": lambda: along((2, 21, 9, 15), 1, attrs=NORMS[0]),
     "doubled planes": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
     "the largest floats": lambda: orders(DType.FLOAT32),

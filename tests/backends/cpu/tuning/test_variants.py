@@ -64,7 +64,7 @@ from tests.branches import choice
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
-from tests.recurrent_layers import Layer, dynamic_graph, layer_graph
+from tests.recurrent_layers import DYNAMIC, Layer, dynamic_graph, layer_graph
 from tests.recurrent_pairs import Pair, pair_graph
 from tests.windows import conv2d_attrs, depthwise_attrs
 
@@ -316,7 +316,8 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "col2im": patches,
     "scatter_vectors": scatters,
     "scatter_elements": scatters,
-    "recurrent_bytes": lambda name: dynamic_graph()[0],
+    "recurrent_bytes": lambda name: DYNAMIC["zero points that int8 does not absorb"]()[0],
+    "recurrent_stored": lambda name: dynamic_graph()[0],
     "recurrent_together": lambda name: dynamic_graph(lengths=(4, 2))[0],
     "recurrent_f32": lambda name: layer_graph(Layer("GRU"))[0],
     "argmax_pool": of_mediapipe,
