@@ -37,6 +37,8 @@ from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_cross_sums import cross_sums
 from tests.backends.cpu.test_float_conv import _values as values
+from tests.backends.cpu.test_float_groups import CASES as FEW_CHANNELS
+from tests.backends.cpu.test_float_groups import network
 from tests.backends.cpu.test_float_winograd import grouped
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
@@ -135,6 +137,9 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "signed rows of scales": lambda: rows_of_scales(DType.INT8),
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),
     "softmax down columns": lambda: along((2, 21, 9, 15), 1),
+    "groups within registers": lambda: network(
+        FEW_CHANNELS["fours, a last register that overlaps"]
+    ),
     "groups by patches": lambda: grouped("groups_of_last_vectors", adds=True),
     "a step of sequences over bytes": DYNAMIC["more sequences than a tile"],
     "zero points of sequences": DYNAMIC["zero points that int8 does not absorb"],

@@ -34,6 +34,15 @@ _PRODUCTS = (
         knobs=("method", "fold", "tile"),
     ),
     _row(
+        "conv_groups_f32",
+        "conv_groups_f32",
+        "float convolutions in groups of 2, 4 or 8 channels, several groups to a register",
+        _O,
+        "float_groups",
+        "",
+        target="x86_64+v3",
+    ),
+    _row(
         "winograd_f32",
         "winograd_f32",
         "float convolutions of 3 x 3 and stride 1, by patches of 4 x 4",

@@ -52,6 +52,8 @@ from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_box_heads import detector
 from tests.backends.cpu.test_col2im import images
 from tests.backends.cpu.test_cross_sums import cross_sums
+from tests.backends.cpu.test_float_groups import CASES as FEW_CHANNELS
+from tests.backends.cpu.test_float_groups import network as network_of_groups
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_product
 from tests.backends.cpu.test_matmul_f64 import products_of_doubles
@@ -289,6 +291,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "copy_reversed": reversed_rows,
     "cumsum": own,
     "embedding_lookup": own,
+    "conv_groups_f32": lambda name: network_of_groups(FEW_CHANNELS["fours"])[0],
     "conv_int": own,
     "pack_conv_q8": rows_of_int8,
     "pack_winograd_f32": lambda name: layers(),
