@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.lowering import LOWERINGS
 from circlet.errors import GraphError
 from circlet.ir import DType, Tensor
 from circlet.ops.onnx.integer_sums import fits_zero_points
+from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Cases, each_width
 from tests.backends.cpu.harness import run_native
@@ -55,6 +57,17 @@ PAIRS = (
     Pair((2, 40, 20), (2, 20, 1), (2, 40, 1), (2, 1, 1)),
     Pair((2, 40, 20), (20, 1), (1, 40, 1), None),
 )
+# A few rows, and columns that fill registers.
+FEW_ROWS = (
+    Pair((1, 64), (64, 70)),
+    Pair((1, 37), (37, 300), (1,), (300,)),
+    Pair((3, 1, 18), (3, 18, 130), (3, 1, 1), (1, 1, 130)),
+    Pair((2, 3, 2, 19), (3, 19, 64), (2, 3, 2, 1), (3, 1, 64)),
+    Pair((4, 3), (3, 90), (4,), None),
+    Pair((2, 2, 9), (9, 65), None, ()),
+    Pair((3, 2), (2, 2, 128), (3, 1), (2, 1, 1)),
+    Pair((1,), (1, 64)),
+)
 
 
 def operand(cases: Cases, dtype: DType, shape: Shape, how: str) -> Tensor:
@@ -84,11 +97,11 @@ def cross_sums() -> Cases:
             (COMPUTED, CONSTANT, CONSTANT, CONSTANT),
         )
     )
-    for pair, both in product(PAIRS, range(2)):
+    for pair, both in product((*PAIRS, *FEW_ROWS), range(2)):
         first, how = next(types), next(hows)
         add(cases, pair, first if both else first[::-1], how)
-    for each in product(BYTES, BYTES):
-        add(cases, PAIRS[0], each, (COMPUTED,) * 4)
+    for pair, each in product((PAIRS[0], FEW_ROWS[1], FEW_ROWS[3]), product(BYTES, BYTES)):
+        add(cases, pair, each, (COMPUTED,) * 4)
     return cases
 
 
@@ -100,10 +113,26 @@ def test_sums_of_computed_bytes_equal_the_record(target: str) -> None:
     cases.check(target, threads=2, tolerance=0)
 
 
+def test_few_rows_meet_columns_where_they_lie() -> None:
+    for rows, columns, name in (
+        (1, 64, "cross_rows_q8"),
+        (4, 300, "cross_rows_q8"),
+        (1, 63, "pack_sums_q8"),
+        (5, 300, "pack_sums_q8"),
+    ):
+        cases = Cases()
+        add(cases, Pair((rows, 30), (30, columns)), BYTES, (COMPUTED,) * 4)
+        graph = cases.graph()
+        (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+        steps = compile_partition(whole, parse_target("x86_64+v4+avx512vnni"), 1).steps
+        assert name in {kernel for _, kernel in steps}
+
+
 def test_random_products_equal_numpy() -> None:
     cases, random, wanted = Cases(), np.random.default_rng(7), []
     for _ in range(24):
-        rows, depth, columns = (int(size) for size in random.integers(1, 90, 3))
+        rows = int(random.choice([random.integers(1, 5), random.integers(1, 90)]))
+        depth, columns = (int(size) for size in random.integers(1, 140, 2))
         stack = tuple(int(size) for size in random.integers(1, 4, random.integers(0, 3)))
         left, right = (
             tuple(int(size) if random.random() < 0.7 else 1 for size in stack) for _ in range(2)

@@ -241,6 +241,14 @@ _PRODUCTS = (
         "",
     ),
     _row(
+        "cross_rows_q8",
+        "cross_rows_q8",
+        "products of a few stored rows with bytes that a run computes",
+        _E,
+        "cross_sums",
+        "",
+    ),
+    _row(
         "pack_sums_q8",
         "pack_sums_q8",
         "bytes that a run computes, packed for sums, with their zero points, ahead of conv_q8",

@@ -275,6 +275,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "group_attention_append": of_decoders,
     "group_attention_packed": of_decoders,
     "reduce_wide": wide_sums,
+    "cross_rows_q8": lambda name: cross_sums().graph(),
     "pack_sums_q8": lambda name: cross_sums().graph(),
     "stored_image": integer_sums,
     "stored_rows": lambda name: cross_sums().graph(),

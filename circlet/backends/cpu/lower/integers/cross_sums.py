@@ -3,8 +3,8 @@
     left   [stack, rows, depth]      images of one row of `rows` pixels
     right  [stack, depth, columns]   weights of `columns` filters, those of each image its own
 
-Matrices on the right are packed as those of BATCH_MATMUL are. Zero points are taken off sums, which
-start at what the sums of rows and of columns say (`cross_sums.h`).
+Matrices on the right are packed as those of BATCH_MATMUL are, or read where they lie by a few rows.
+Zero points are taken off sums, as those of rows and of columns say (`cross_sums.h`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from circlet.backends.cpu.lower.integers.conv_q8 import Q8Epilogue, Q8Product, call_conv_q8
 from circlet.backends.cpu.lower.integers.i8mm import product_offset
-from circlet.backends.cpu.lower.integers.q8 import Int8
+from circlet.backends.cpu.lower.integers.q8 import Int8, activation_offset
 from circlet.backends.cpu.lower.integers.requantisation import CROSS_SUMS, Requantisation, in_order
 from circlet.backends.cpu.lower.products.product import ComputedWeights, Stack, View, ZeroPoints
 from circlet.backends.cpu.lower.views import (
@@ -47,6 +47,8 @@ from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
 _ROW_BYTES = 8
+_WIDE_BYTES = 64
+_MOST_ROWS = 4
 _MOST_STACK_AXES = MAX_AXES - 2
 _BYTES = (DType.INT8, DType.UINT8)
 
@@ -101,7 +103,11 @@ def _refuses(op: Op, target: Target) -> str | None:
 
 
 def _lower(op: Op, context: Context) -> None:
-    pair = _exchanged(_joined(_pair(op)))
+    joined = _joined(_pair(op))
+    if _is_direct(joined, context):
+        _call_direct(joined, context)
+        return
+    pair = _exchanged(joined)
     product_op, stack, depth, left, right = pair
     lanes = context.vector_bytes // 4
     source, records, scales_batch = _stored(pair, context)
@@ -135,6 +141,51 @@ def _lower(op: Op, context: Context) -> None:
         ),
     )
     call_conv_q8(product, context)
+
+
+def _is_direct(pair: _Pair, context: Context) -> bool:
+    """Whether a few rows meet columns that lie side by side, and fill registers of bytes."""
+    many = context.vector_bytes == _WIDE_BYTES or context.target.arch == "aarch64"
+    most = _MOST_ROWS if many else 1
+    columns = pair.right.lines
+    return pair.left.lines <= most and columns >= context.vector_bytes
+
+
+def _call_direct(pair: _Pair, context: Context) -> None:
+    op, stack, depth, left, right = pair
+    columns, vector_bytes = right.lines, context.vector_bytes
+    is_wide = left.lines == 1 and vector_bytes == _WIDE_BYTES and columns >= 2 * vector_bytes
+    across = 2 if is_wide else 1
+    blocks = -(-columns // (across * vector_bytes))
+    params: dict[str, ParamValue] = {
+        "depth": depth,
+        "columns": columns,
+        "blocks": blocks,
+        "x_row": left.steps[-2],
+        "sizes": outer_fields(stack, MAX_AXES - 1),
+        "x": stride_fields((*left.steps[:-2], 0)),
+        "y": stride_fields((*right.steps[:-2], 0)),
+        "x_zeros": stride_fields((*left.zero_steps[:-1], 0)),
+        "y_zeros": stride_fields((*right.zero_steps[:-1], 0)),
+        "x_zero_row": left.zero_steps[-1],
+        "y_zero_column": right.zero_steps[-1],
+    }
+    signs = (int(side.tensor.dtype is DType.INT8) for side in (left, right))
+    flips = int(activation_offset(left.tensor, context.target) != 0)
+    context.call(
+        op,
+        Kernel("cross_rows_q8.h", "cross_rows_q8", (left.lines, across, *signs, flips)),
+        params,
+        (
+            source_ref(context, left.tensor),
+            _zero_ref(left, context),
+            source_ref(context, right.tensor),
+            _zero_ref(right, context),
+            TensorRef(op.outputs[0]),
+        ),
+        (op.outputs[0],),
+        tasks=prod(stack) * blocks,
+    )
 
 
 def _no_weights() -> np.ndarray:
