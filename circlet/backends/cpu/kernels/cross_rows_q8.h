@@ -31,9 +31,9 @@ struct cross_rows_q8_params {
 /* Four rows of a register of columns as words of four bytes, of which `count` rows exist. */
 CIRCLET_INLINE void cross_rows_words(vu8 *quads, const uint8_t *y, int64_t step, int64_t count,
                                      const uint8_t flip) {
-    vu8 rows[4];
+    vu8 rows[4] = {{0}};
     CIRCLET_UNROLL for (int i = 0; i < 4; i++)
-        rows[i] = i < count ? v_load_u8(y + i * step) ^ flip : (vu8){0};
+        if (i < count) rows[i] = v_load_u8(y + i * step) ^ flip;
     v_quads_u8(quads, rows[0], rows[1], rows[2], rows[3]);
 }
 
@@ -69,7 +69,8 @@ CIRCLET_INLINE vi cross_rows_zero(const uint8_t *zeros, int64_t step, const int 
     vi zero = v_zero_i32();
     if (zeros && step) zero = element_load_i32(zeros, CIRCLET_LANES, type);
     if (zeros && !step) zero = element_splat_i32(zeros, type);
-    return is_signed ? zero : zero - 128;
+    if (!is_signed) zero = zero - 128;
+    return zero;
 }
 
 /* Operands: rows, their zero points, matrices, their zero points, results. Zero points may be null.

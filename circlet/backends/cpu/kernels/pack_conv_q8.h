@@ -114,11 +114,11 @@ CIRCLET_INLINE void pack_conv_q8_quads(const struct pack_conv_q8_params *p, uint
                                        const uint8_t *from, int64_t step, const int group) {
     const int64_t whole = p->run & ~3ll, first = p->run < 4 ? 0 : p->run - 4;
     for (int64_t k = 0; k < p->run; k += 4, to += step) {
-        vu8 rows[4], quads[4];
+        vu8 rows[4] = {{0}}, quads[4];
         CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
             int64_t at = k < whole ? k + i : first + i;
             const int is_there = k < whole || (at >= k && at < p->run);
-            rows[i] = is_there ? v_load_u8(from + at * p->element) : (vu8){0};
+            if (is_there) rows[i] = v_load_u8(from + at * p->element);
         }
         v_quads_u8(quads, rows[0], rows[1], rows[2], rows[3]);
         if (group == PACK_CONV_Q8_IN_ORDER) v_order_quads(quads);
