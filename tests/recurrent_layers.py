@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,31 +75,57 @@ def layer_graph(layer: Layer) -> tuple[Graph, list[np.ndarray]]:
 
 
 def dynamic_graph(
-    depth: int = 5, hidden: int = 20, lengths: tuple[int, ...] = ()
+    depth: int = 5,
+    hidden: int = 20,
+    lengths: tuple[int, ...] = (),
+    *,
+    dtype: str = "int8",
+    zeros: tuple[int, ...] = (0,),
+    coupled: bool = False,
 ) -> tuple[Graph, list[np.ndarray]]:
     """A graph of one DynamicQuantizeLSTM of both directions, and its inputs.
 
-    It is over one sequence, or as many as there are lengths.
+    It is over one sequence, or as many as there are lengths. Outputs have `zeros` in turn.
     """
     random, made = np.random.default_rng(hidden), builder()
     sizes = 4, len(lengths) or 1, depth
     x, rows = (random.standard_normal(sizes) * 0.4).astype(np.float32), 4 * hidden
 
     def stored(values: np.ndarray) -> Tensor:
-        return constant("constant", values)
+        return made.constant(f"constant{len(made.graph.tensors)}", values)
 
-    weights = [random.integers(-99, 99, (2, n, rows)).astype(np.int8) for n in (depth, hidden)]
+    middle = 0 if dtype == "int8" else 128
+    weights = [
+        (random.integers(-99, 99, (2, n, rows)) + middle).astype(dtype) for n in (depth, hidden)
+    ]
     bias = (random.standard_normal((2, 2 * rows)) * 0.4).astype(np.float32)
-    scale, zero = np.full((2, rows), 0.01, np.float32), np.zeros((2, rows), np.int8)
+    scale = random.uniform(0.005, 0.01, (2, rows)).astype(np.float32)
+    zero = np.resize(np.array(zeros, dtype), (2, rows))
     operands: list[Tensor | None] = [made.input("in1", DType.FLOAT32, x.shape)]
     ends = stored(np.array(lengths, np.int32)) if lengths else None
     operands += [*map(stored, weights), stored(bias), ends, None, None, None]
     operands += [stored(array) for array in (scale, zero, scale, zero)]
     outputs = [Tensor(f"out{i}", DType.FLOAT32, ()) for i in range(3)]
-    attrs = OnnxAttrs((("direction", "bidirectional"), ("hidden_size", hidden)), 1)
+    values = {"direction": "bidirectional", "hidden_size": hidden}
+    values |= {"input_forget": 1} if coupled else {}
+    attrs = OnnxAttrs(tuple(sorted(values.items())), 1)
     code = DYNAMIC_LSTM.removeprefix("CUSTOM:")
     made.op_many("CUSTOM", operands, outputs, attrs, custom_code=code)
     (op,) = made.graph.ops
     for tensor, inferred in zip(outputs, get(op).infer(op), strict=True):
         tensor.shape = inferred.shape
     return made.output(*outputs).build(), [x]
+
+
+DYNAMIC: dict[str, Callable[[], tuple[Graph, list[np.ndarray]]]] = {
+    "one sequence": dynamic_graph,
+    "sequences that end": lambda: dynamic_graph(lengths=(4, 1, 3)),
+    "more sequences than a tile": lambda: dynamic_graph(7, 33, (4, 2, 4, 3, 1)),
+    "unsigned weights": lambda: dynamic_graph(16, 18, dtype="uint8", zeros=(128,)),
+    "one zero point that int8 does not absorb": lambda: dynamic_graph(zeros=(60,)),
+    "zero points of outputs": lambda: dynamic_graph(6, 19, zeros=(0, -3, 5)),
+    "zero points that int8 does not absorb": lambda: dynamic_graph(
+        9, 24, (3, 4), dtype="uint8", zeros=(20, 128, 240)
+    ),
+    "coupled gates": lambda: dynamic_graph(coupled=True),
+}

@@ -1,6 +1,6 @@
-"""Runs products of computed operands, of sizes that fill no block, as the worker runs networks.
+"""Runs products of computed operands, and of groups, of sizes that fill no block.
 
-python -m tests.sanitize.computed NETWORK MODE NOTE
+They run as the worker runs networks: python -m tests.sanitize.computed NETWORK MODE NOTE
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import numpy as np
 
 from circlet import Session
 from circlet.formats import dumps
-from circlet.ir import DType, Graph, Model, Quantization
+from circlet.ir import DType, Graph, Model, Quantization, Tensor
 from circlet.ir.builder import Builder
 from circlet.ops.batch_matmul import BatchMatMulAttrs
 from circlet.ops.build import builder
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.fully_connected import FullyConnectedAttrs
+from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 from circlet.ops.operands import limits
 from circlet.ops.softmax import SoftmaxAttrs
 from tests.sanitize.worker import install, speaker
@@ -83,17 +84,65 @@ def _stacks(b: Builder) -> None:
         b.output(across, along, b.op("SOFTMAX", [across], SoftmaxAttrs(1.0), quant=shares))
 
 
+def _node(b: Builder, kind: str, dtype: DType, shape: tuple[int, ...], *given: Tensor) -> None:
+    """A node of ONNX without attributes, which becomes an output."""
+    made = Tensor(f"made{len(b.graph.ops)}", dtype, shape)
+    b.output(*b.op_many("CUSTOM", given, [made], OnnxAttrs(), custom_code=f"{PREFIX}{kind}"))
+
+
+def _sums(b: Builder) -> None:
+    """Rows, a few and many, times bytes, with zero points of their own."""
+    for left, right in ((I8, U8), (U8, I8)):
+        for rows, depth, columns in ((1, 38, 70), (3, 5, 130), (9, 39, 33), (20, 6, 1)):
+            name = f"{left.name} {rows}"
+            operands = (
+                b.input(f"x {name}", left, (2, rows, depth)),
+                b.input(f"y {name}", right, (2, depth, columns)),
+                b.input(f"x zeros {name}", left, (2, rows, 1)),
+                b.input(f"y zeros {name}", right, (2, 1, columns)),
+            )
+            _node(b, "MatMulInteger", DType.INT32, (2, rows, columns), *operands)
+
+
+def _doubles(b: Builder) -> None:
+    """Columns that are packed, and those that are read where they lie."""
+    for rows, depth, columns in ((1, 9, 70), (17, 5, 33), (3, 4, 3)):
+        x = b.input(f"x {rows}", DType.FLOAT64, (2, rows, depth))
+        y = b.input(f"y {rows}", DType.FLOAT64, (2, depth, columns))
+        _node(b, "MatMul", DType.FLOAT64, (2, rows, columns), x, y)
+
+
+def _groups(b: Builder) -> None:
+    """Groups within a register, of a register and more, and of bytes."""
+    random = np.random.default_rng(5)
+    for depth, channels in ((4, 36), (8, 72), (19, 57)):
+        weights = random.standard_normal((channels, 3, 3, depth)).astype(np.float32)
+        x = b.input(f"x {depth}", F32, (2, 9, 11, channels))
+        w = b.constant(f"w {depth}", weights / np.float32(depth))
+        stored = b.input(f"bytes {depth}", I8, (2, 5, 7, channels), _DATA)
+        values = random.integers(-127, 128, weights.shape).astype(np.int8)
+        filters = b.constant(f"filters {depth}", values, Quantization.per_tensor(0.02))
+        attrs = conv2d_attrs("SAME", 1, 1)
+        b.output(
+            b.op("CONV_2D", [x, w, None], attrs),
+            b.op("CONV_2D", [stored, filters, None], attrs, quant=_RESULT),
+        )
+
+
 NETWORKS: dict[str, Callable[[Builder], None]] = {
     "floats": _floats,
     "products": _products,
     "integers": _integers,
     "stacks": _stacks,
+    "sums": _sums,
+    "doubles": _doubles,
+    "groups": _groups,
 }
 
 
 def _values(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
     if dtype.is_float:
-        return random.standard_normal(shape).astype(np.float32)
+        return random.standard_normal(shape).astype(dtype.numpy)
     low, high = (-9999, 9999) if dtype is DType.INT32 else limits(dtype)
     return random.integers(low, high, shape, dtype.numpy, endpoint=True)
 
@@ -113,7 +162,7 @@ def main() -> None:
     session = Session(dumps(Model([graph]), "tflite"), strict=True, threads=1)
     wanted = evaluate_graph(graph, inputs)
     for got, value in zip(session.run(inputs).values(), wanted, strict=True):
-        np.testing.assert_allclose(got, value, rtol=0, atol=1e-4 if got.dtype == np.float32 else 0)
+        np.testing.assert_allclose(got, value, rtol=0, atol=1e-4 if got.dtype.kind == "f" else 0)
 
 
 if __name__ == "__main__":

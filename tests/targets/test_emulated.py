@@ -36,18 +36,24 @@ from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even, rows_grap
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_block_bits import assert_rounded
+from tests.backends.cpu.test_cross_sums import cross_sums
 from tests.backends.cpu.test_float_conv import _values as values
+from tests.backends.cpu.test_float_groups import CASES as FEW_CHANNELS
+from tests.backends.cpu.test_float_groups import network
+from tests.backends.cpu.test_float_winograd import grouped
 from tests.backends.cpu.test_fully_connected_block_bits import weights as block_weights
 from tests.backends.cpu.test_fused_rows import KEEP, layer_norm
 from tests.backends.cpu.test_gather import orders
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import sums as integer_sums
+from tests.backends.cpu.test_matmul_f64 import products_of_doubles
 from tests.backends.cpu.test_q8_arm import near_half
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
 from tests.backends.cpu.test_q8_fully_connected import CASES as ROWS
 from tests.backends.cpu.test_quantize import rows_of_scales
 from tests.backends.cpu.test_wide_types import arithmetic, reductions
+from tests.recurrent_layers import DYNAMIC
 from tests.sanitize.computed import NETWORKS as COMPUTED
 from tests.sanitize.computed import computed_network
 from tests.targets.networks import NETWORKS, model_path
@@ -126,10 +132,18 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "products next to a half": lambda: _next_to_a_half(48.0),
     "products that miss a half": lambda: _next_to_a_half(49.0),
     "sums less zero points of a run": integer_sums,
+    "sums of two operands of a run": cross_sums,
+    "products of doubles": products_of_doubles,
     "tables and stacks of bytes": _tables_and_stacks,
     "signed rows of scales": lambda: rows_of_scales(DType.INT8),
     "unsigned rows of scales": lambda: rows_of_scales(DType.UINT8),
     "softmax down columns": lambda: along((2, 21, 9, 15), 1),
+    "groups within registers": lambda: network(
+        FEW_CHANNELS["fours, a last register that overlaps"]
+    ),
+    "groups by patches": lambda: grouped("groups_of_last_vectors", adds=True),
+    "a step of sequences over bytes": DYNAMIC["more sequences than a tile"],
+    "zero points of sequences": DYNAMIC["zero points that int8 does not absorb"],
     "norms down columns": lambda: along((2, 21, 9, 15), 1, attrs=NORMS[0]),
     "doubled planes": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
     "the largest floats": lambda: orders(DType.FLOAT32),

@@ -5,8 +5,11 @@ NhwcConvInteger is ConvInteger, but for images and results of [batch, height, wi
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
+from circlet.errors import GraphError
 from circlet.ir import Op, Tensor
 from circlet.ops.geometry import SAME_UPPER, Padding, Window, Window2D
 from circlet.ops.onnx.record import PREFIX, attributes
@@ -71,6 +74,31 @@ def _fits(stored: np.ndarray, zero: np.ndarray, axis: int) -> bool:
 def has_one_zero(zero: Tensor | None) -> bool:
     """Whether all rows, or the whole image, have one zero point."""
     return zero is None or (zero.has_rank and zero.shape in ((), (1,)))
+
+
+def fits_zero_points(shape: tuple[int, ...], zeros: tuple[int, ...], *, left: bool) -> bool:
+    """Whether zero points of these sizes are one, or one for each row on the left of a product.
+
+    On the right they are those of columns. A list is of the rows of every matrix; where they have
+    as many axes as the matrices, with one of size 1 for the depth, each matrix has its own.
+    """
+    if prod(zeros) == 1:
+        return True
+    axis, depth = (-2, -1) if left else (-1, -2)
+    if len(zeros) == 1:
+        return len(shape) > 1 and zeros == (shape[axis],)
+    if len(zeros) != len(shape) or zeros[depth] != 1:
+        return False
+    return all(each in (1, size) for each, size in zip(zeros, shape, strict=True))
+
+
+def check_zero_points(
+    shape: tuple[int, ...], zeros: tuple[int, ...], *, left: bool, where: str = ""
+) -> None:
+    """GraphError where zero points are not those of a matrix."""
+    if not fits_zero_points(shape, zeros, left=left):
+        what = f"zero points are not of the matrix or its {'rows' if left else 'columns'}"
+        raise GraphError(what, where=where, why=f"those of {shape} are {zeros}")
 
 
 def image_window_of(op: Op) -> Window2D:

@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError
 from circlet.ir import Op
+from circlet.ops.onnx.integer_sums import check_zero_points
 from circlet.ops.onnx.record import OnnxAttrs, axis_of, first_same, kinds, onnx_kind, same
 from circlet.ops.opdef import Cost
 from circlet.ops.operands import moves_bytes, operand
@@ -35,22 +36,22 @@ def _gemm(attrs: OnnxAttrs, a: Array, b: Array, c: Any = None) -> Array:
     return made + (c if attrs.get("beta", 1.0) == 1 else attrs.get("beta", 1.0) * c)
 
 
-def _centred(x: Array, zero: Any, axis: int) -> Array:
-    """Integers less their zero point, which may be a list along an axis."""
+def _centred(x: Array, zero: Any, *, left: bool) -> Array:
+    """Integers less their zero point, which may be a list along the rows, or the columns."""
     wide = x.astype(np.int32)
     if zero is None:
         return wide
-    if zero.ndim == 1 and zero.size > 1 and x.ndim > 1:
-        shape = [1] * x.ndim
-        shape[axis] = -1
-        return wide - zero.astype(np.int32).reshape(shape)
-    return wide - zero.astype(np.int32)
+    check_zero_points(x.shape, zero.shape, left=left)
+    if zero.size == 1:
+        return wide - zero.astype(np.int32).reshape(())
+    shaped = zero.reshape(-1, 1) if left and zero.ndim == 1 else zero
+    return wide - shaped.astype(np.int32)
 
 
 def _mat_mul_integer(
     attrs: OnnxAttrs, x: Array, y: Array, x_zero: Any = None, y_zero: Any = None
 ) -> Array:
-    return np.matmul(_centred(x, x_zero, -2), _centred(y, y_zero, -1))
+    return np.matmul(_centred(x, x_zero, left=True), _centred(y, y_zero, left=False))
 
 
 def _product_cost(op: Op) -> Cost:

@@ -261,7 +261,7 @@ SIZES: dict[str, Sizes] = {
     "HammingWindow": others.window,
     "HannWindow": others.window,
     "MatMul": others.mat_mul,
-    "MatMulInteger": others.mat_mul,
+    "MatMulInteger": others.mat_mul_integer,
     "MaxRoiPool": others.max_roi_pool,
     "MaxUnpool": others.unpooled,
     "NonMaxSuppression": lambda op, attrs, x: [(None, 3)],

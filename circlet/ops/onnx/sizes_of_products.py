@@ -8,6 +8,7 @@ from math import prod
 from circlet.errors import GraphError
 from circlet.ir import Op, Shape
 from circlet.ops.elementwise import broadcast_shape
+from circlet.ops.onnx.integer_sums import check_zero_points
 from circlet.ops.onnx.record import OnnxAttrs, axis_of
 from circlet.ops.operands import known_ints, listed_count, listed_sizes, operand
 
@@ -69,16 +70,32 @@ def mat_mul(op: Op, attrs: OnnxAttrs, x: Shape, right: int = 1) -> Sequence[Shap
     """A matrix product; operand `right` is the second one."""
     y = operand(op, right).shape
     lead = broadcast_shape(x[:-2], y[:-2])
-    if lead is None:
-        raise GraphError(f"{x} and {y} do not broadcast", where=op.name)
+    depths = {x[-1], y[-2:][0]} - {None}
+    if lead is None or len(depths) > 1:
+        raise GraphError(f"{x} and {y} do not fit together", where=op.name)
     rows = x[-2:-1]
     return [(*lead, *rows, *(y[-1:] if len(y) > 1 else ()))]
+
+
+def mat_mul_integer(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
+    """A matrix product of operands with zero points."""
+    for index in (0, 1):
+        matrix, zeros = operand(op, index), op.input(index + 2)
+        if zeros is None or None in (*matrix.shape, *zeros.shape):
+            continue
+        sizes = matrix.static_shape, zeros.static_shape
+        check_zero_points(*sizes, left=index == 0, where=op.name)
+    return mat_mul(op, attrs, x)
 
 
 def gemm(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:
     """A product of two matrices, turned or not."""
     y = operand(op, 1).shape
-    return [(x[1 if attrs.get("transA", 0) else 0], y[0 if attrs.get("transB", 0) else 1])]
+    rows, depth = x[::-1] if attrs.get("transA", 0) else x
+    columns, other = y if attrs.get("transB", 0) else y[::-1]
+    if len({depth, other} - {None}) > 1:
+        raise GraphError(f"{x} and {y} do not fit together", where=op.name)
+    return [(rows, columns)]
 
 
 def over_pixels(op: Op, attrs: OnnxAttrs, x: Shape) -> Sequence[Shape]:

@@ -9,6 +9,7 @@ import pytest
 
 from circlet.backends.cpu.compile import compile_partition
 from circlet.ir import DType, Graph
+from circlet.ops.arithmetic import AddAttrs
 from circlet.ops.build import builder
 from circlet.ops.conv import Conv2DAttrs
 from circlet.ops.convolve import convolve
@@ -22,6 +23,13 @@ from tests.windows import conv2d_attrs
 
 def _values(seed: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+GROUPS = {
+    "groups": ((1, 15, 17, 64), 64, 4),
+    "groups_of_last_vectors": ((2, 12, 13, 87), 93, 3),
+    "many_groups_of_few_patches": ((1, 7, 7, 256), 512, 16),
+}
 
 
 def _weights(filters: int, channels: int, size: int = 3) -> np.ndarray:
@@ -60,6 +68,19 @@ CASES = {
 }
 
 
+def grouped(case: str, *, adds: bool) -> Network:
+    """A convolution of groups; perhaps its result and something of another depth are added."""
+    image, filters, groups = GROUPS[case]
+    b, inputs = builder(), [_values(3, *image)]
+    x, offsets = b.input("x", DType.FLOAT32, image), b.constant("b", _values(2, filters))
+    w = b.constant("w", _weights(filters, image[3] // groups))
+    y = b.op("CONV_2D", [x, w, offsets], conv2d_attrs("SAME", 1, 1, "NONE", 1, 1))
+    if adds:
+        inputs.append(_values(4, *y.static_shape))
+        y = b.op("ADD", [y, b.input("z", DType.FLOAT32, y.static_shape)], AddAttrs("RELU"))
+    return b.output(y).build(), inputs
+
+
 def _network(case: str) -> Network:
     image, filters, padding = CASES[case]
     return _conv(image, filters, _attrs(padding)), [_values(3, *image)]
@@ -74,6 +95,29 @@ def test_result_equals_record(case: str, target: str) -> None:
     graph, _ = _network(case)
     assert "winograd_f32" in _kernels(graph, target)
     CONVOLUTIONS.check(case, target)
+
+
+GROUPED = SideBySide(
+    [(case, adds) for case in GROUPS for adds in (False, True)],
+    lambda pair: grouped(pair[0], adds=pair[1]),
+    threads=2,
+)
+
+
+@pytest.mark.parametrize("target", AND_V3)
+@pytest.mark.parametrize("adds", [False, True], ids=["alone", "added"])
+@pytest.mark.parametrize("case", GROUPS)
+def test_groups_equal_the_record(case: str, adds: bool, target: str) -> None:
+    graph, _ = grouped(case, adds=adds)
+    assert "winograd_f32" in _kernels(graph, target)
+    GROUPED.check((case, adds), target)
+
+
+def test_groups_narrower_than_a_register_stay_plain_sums() -> None:
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, 16, 16, 32))
+    graph = b.output(b.op("CONV_2D", [x, b.constant("w", _weights(32, 2)), None], _attrs())).build()
+    assert "winograd_f32" not in _kernels(graph)
 
 
 @pytest.mark.parametrize(

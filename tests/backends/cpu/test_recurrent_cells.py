@@ -12,7 +12,7 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import SideBySide, each_width, each_width_of
-from tests.recurrent_layers import GATES, Layer, dynamic_graph, layer_graph
+from tests.recurrent_layers import DYNAMIC, GATES, Layer, layer_graph
 
 HARD = ("HardSigmoid", "Tanh")
 TWICE = (0.3, 0.0, 0.3, 0.0)  # constants of both functions of both directions
@@ -53,16 +53,14 @@ def test_tasks_of_directions_and_batches_run_on_two_threads() -> None:
     SideBySide([0], lambda _: layer_graph(layer), threads=2).check(0, "native")
 
 
-@each_width
-def test_weights_of_8_bits_see_what_8_bits_leave(target: str) -> None:
-    SideBySide([0], lambda _: dynamic_graph()).check(0, target)
+STORED = SideBySide(DYNAMIC, lambda case: DYNAMIC[case](), threads=2)
 
 
 @each_width
-def test_one_scale_says_what_8_bits_leave_of_several_states(target: str) -> None:
-    made = SideBySide([(4, 1, 3), (2, 2)], lambda ends: dynamic_graph(lengths=ends), threads=2)
-    made.check((4, 1, 3), target)
-    made.check((2, 2), target)
+@pytest.mark.parametrize("case", DYNAMIC)
+def test_weights_of_8_bits_see_what_8_bits_leave(case: str, target: str) -> None:
+    """Of several sequences too, by one scale for the states of all."""
+    STORED.check(case, target)
 
 
 def _op(layer: Layer) -> Op:

@@ -18,6 +18,7 @@
 #ifndef CIRCLET_CONV_Q8_H
 #define CIRCLET_CONV_Q8_H
 
+#include "cross_sums.h"
 #include "hybrid_q8.h"
 #include "requantize.h"
 #include "strides.h"
@@ -30,6 +31,7 @@ struct conv_q8_params {
     int64_t block_bytes;   /* packed weights of one block of channels */
     int64_t weights_batch; /* bytes between the weights of two images, which mostly share them */
     int64_t qparams_batch; /* registers of channels between their qparams */
+    int64_t scales_batch;  /* scales of rows between two images */
     int64_t flip_down;     /* flipped rows: bytes between runs of two rows of taps in the input */
     int64_t flip_bytes;    /* flipped rows: bytes of the input that a row of outputs (tile) reads */
     int64_t gather_pixel;  /* gathered windows: elements between those of two pixels */
@@ -49,6 +51,8 @@ struct conv_q8_params {
     int32_t out_flip;      /* 128 for uint8 outputs, else 0 */
     int32_t low;           /* least output less the zero point */
     int32_t high;          /* greatest output less the zero point */
+    int32_t row_zeros;     /* Q8_CROSS_SUMS: whether rows have zero points of their own */
+    int32_t channel_zeros; /* Q8_CROSS_SUMS: whether channels have */
     float float_low;       /* hybrid: least output */
     float float_high;      /* hybrid: greatest output */
 };
@@ -78,6 +82,10 @@ struct conv_q8_params {
 /* Runs of rows of taps, and of columns. */
 #define CONV_Q8_DOWN(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_down)
 #define CONV_Q8_ACROSS(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_across)
+
+/* Forms over images, or rows, with scales or zero points that a run gives. */
+#define CONV_Q8_BY_ROWS(form) ((form) == Q8_HYBRID_ROWS || (form) == Q8_CROSS_SUMS)
+#define CONV_Q8_SCALED(form) ((form) == Q8_HYBRID || (form) == Q8_SUMS || CONV_Q8_BY_ROWS(form))
 
 #define CONV_Q8_AHEAD 2048 /* bytes between the weights at work and those that are fetched */
 #define CONV_Q8_LINE 64
@@ -213,8 +221,8 @@ CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_par
         CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
             float scale = scales[form == Q8_HYBRID_ROWS ? m : 0].scale;
             vi sum = acc[m * vectors + n];
-            vf y = form == Q8_SUMS ? (vf)sum
-                                   : q8_scale_float(sum, qparam, scale, p->float_low, p->float_high);
+            vf y = form < 0 ? (vf)sum
+                            : q8_scale_float(sum, qparam, scale, p->float_low, p->float_high);
             q8_store_float(to + m * p->out.pixel + n * CIRCLET_LANES, y, rest);
         }
     }
@@ -281,7 +289,7 @@ CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x,
                                  const struct hybrid_scale *scales, const int pixels,
                                  const int vectors, const int form, const int flip,
                                  const int short_run, const int sums, const int tail) {
-    const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS || form == Q8_SUMS;
+    const int hybrid = CONV_Q8_SCALED(form);
     const struct q8_bounds bounds = q8_bounds_of(p->low, p->high, p->zero, p->out_flip, form);
     const int8_t *weights = (const int8_t *)x[1] + image * p->weights_batch;
     const int32_t *first_qparams = (const int32_t *)x[2] + image * p->qparams_batch * Q8_QPARAM;
@@ -291,7 +299,11 @@ CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x,
     for (; block < last; block++) {
         vi acc[32];
         const int32_t *qparams = first_qparams + block * vectors * Q8_QPARAM;
-        conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
+        if (form == Q8_CROSS_SUMS)
+            cross_sums_start((vu *)acc, qparams, (const struct stored_row *)scales, p->row_zeros,
+                             p->channel_zeros, pixels, vectors);
+        else
+            conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
         conv_q8_product(acc, p, in, weights + block * p->block_bytes, pixels, vectors, flip,
                         short_run);
 #if CIRCLET_HAS_PAIRS
@@ -311,8 +323,8 @@ CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x,
 }
 
 /* Operands: input, packed weights, qparams, output, weights of one (with CONV_Q8_SUMS_SPLAT) or what
- * weights exceed their bounds by (with CONV_Q8_PAIRS), scales (hybrid: of each image or, with
- * Q8_HYBRID_ROWS, of each pixel of the one row).
+ * weights exceed their bounds by (with CONV_Q8_PAIRS), scales (hybrid: of each image; with
+ * CONV_Q8_BY_ROWS of each pixel, where images have one row).
  *
  * pixels, vectors: The tile.
  * form: How outputs are scaled (requantize.h).
@@ -326,7 +338,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
                             int64_t begin, int64_t end, const int pixels, const int vectors,
                             const int form, const int flip, const int run, const int sums,
                             const int tail) {
-    const int hybrid = form == Q8_HYBRID || form == Q8_HYBRID_ROWS || form == Q8_SUMS;
+    const int hybrid = CONV_Q8_SCALED(form);
     const int by_tiles = CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_TILES || flip & CONV_Q8_GATHER;
     const int by_rows = !by_tiles && CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_ROWS;
     const int element = by_rows && flip & CONV_Q8_WIDE ? 2 : 1; /* bytes of one in scratch */
@@ -343,7 +355,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
         int32_t column = place * pixels;
         if (column > p->row_pixels - pixels) column = p->row_pixels - pixels;
         const struct hybrid_scale *scales = hybrid ? x[5] : 0;
-        if (hybrid) scales += form == Q8_HYBRID_ROWS ? column : image;
+        if (hybrid) scales += CONV_Q8_BY_ROWS(form) ? image * p->scales_batch + column : image;
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
         if (by_rows) {
             if (line != row_ready) conv_q8_copy_rows(params, in, scratch, pixels, flip, run);

@@ -130,14 +130,8 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
 CIRCLET_INLINE void depthwise_q8_interleave(vu8 *quads, const uint8_t *const *rows,
                                             const int channels, const int narrow) {
     if (channels == CIRCLET_VBYTES && !narrow) {
-        vu8 a = v_load_u8(rows[0]), b = v_load_u8(rows[1]);
-        vu8 c = v_load_u8(rows[2]), d = v_load_u8(rows[3]);
-        vu16 ab = v_zip_low_u8(a, b), cd = v_zip_low_u8(c, d);
-        vu16 ab_high = v_zip_high_u8(a, b), cd_high = v_zip_high_u8(c, d);
-        quads[0] = v_zip_low_u16(ab, cd);
-        quads[1] = v_zip_high_u16(ab, cd);
-        quads[2] = v_zip_low_u16(ab_high, cd_high);
-        quads[3] = v_zip_high_u16(ab_high, cd_high);
+        v_quads_u8(quads, v_load_u8(rows[0]), v_load_u8(rows[1]), v_load_u8(rows[2]),
+                   v_load_u8(rows[3]));
         return;
     }
     union { v16u8 part[8]; vu8 whole[128 / CIRCLET_VBYTES]; } u;
@@ -146,12 +140,7 @@ CIRCLET_INLINE void depthwise_q8_interleave(vu8 *quads, const uint8_t *const *ro
         u.part[i] = narrow ? v16_load_n(rows[i], narrow)
                            : v16_load(rows[i / pieces] + i % pieces * 16);
 #if CIRCLET_VBYTES == 16
-    vu16 ab = v_zip_low_u8(u.whole[0], u.whole[1]), cd = v_zip_low_u8(u.whole[2], u.whole[3]);
-    quads[0] = v_zip_low_u16(ab, cd);
-    quads[1] = v_zip_high_u16(ab, cd);
-    ab = v_zip_high_u8(u.whole[0], u.whole[1]), cd = v_zip_high_u8(u.whole[2], u.whole[3]);
-    quads[2] = v_zip_low_u16(ab, cd);
-    quads[3] = v_zip_high_u16(ab, cd);
+    v_quads_u8(quads, u.whole[0], u.whole[1], u.whole[2], u.whole[3]);
 #else
 #if CIRCLET_VBYTES == 64
 #define DEPTHWISE_Q8_PAIRS \

@@ -36,16 +36,21 @@ struct pack_conv_q8_params {
     int32_t flip;        /* 0x80 in each byte where weights are unsigned, else 0 */
 };
 
+/* Vectors that q8_store_tile narrows together, or each of its own where sums are stored. */
+#define PACK_CONV_Q8_NARROWED 4
+#define PACK_CONV_Q8_IN_ORDER 1
+
 /* The channel in a block of the first of four lanes; the other three follow it. */
-CIRCLET_INLINE int64_t pack_conv_q8_channel(int64_t place, const int vectors) {
+CIRCLET_INLINE int64_t pack_conv_q8_channel(int64_t place, const int vectors, const int group) {
     int64_t vector = place / CIRCLET_LANES, lane = place % CIRCLET_LANES;
-    int64_t first = vector / 4 * 4, together = s_min_i64(vectors - first, 4);
+    int64_t first = vector / group * group, together = s_min_i64(vectors - first, group);
     return first * CIRCLET_LANES + (lane / 4 * together + vector - first) * 4;
 }
 
 /* The other way round: the first of the lanes of four channels. */
-CIRCLET_INLINE int64_t pack_conv_q8_place(int64_t channel, const int vectors) {
-    int64_t first = channel / (4 * CIRCLET_LANES) * 4, together = s_min_i64(vectors - first, 4);
+CIRCLET_INLINE int64_t pack_conv_q8_place(int64_t channel, const int vectors, const int group) {
+    int64_t first = channel / (group * CIRCLET_LANES) * group;
+    int64_t together = s_min_i64(vectors - first, group);
     int64_t four = channel / 4 - first * CIRCLET_LANES / 4;
     return (first + four % together) * CIRCLET_LANES + four / together * 4;
 }
@@ -104,16 +109,40 @@ CIRCLET_INLINE void pack_conv_q8_sixteen(const struct pack_conv_q8_params *p, ui
     }
 }
 
+/* Four registers of words of channels that lie side by side, as many as a register has bytes. */
+CIRCLET_INLINE void pack_conv_q8_quads(const struct pack_conv_q8_params *p, uint8_t *to,
+                                       const uint8_t *from, int64_t step, const int group) {
+    const int64_t whole = p->run & ~3ll, first = p->run < 4 ? 0 : p->run - 4;
+    for (int64_t k = 0; k < p->run; k += 4, to += step) {
+        vu8 rows[4] = {{0}}, quads[4];
+        CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
+            int64_t at = k < whole ? k + i : first + i;
+            const int is_there = k < whole || (at >= k && at < p->run);
+            if (is_there) rows[i] = v_load_u8(from + at * p->element);
+        }
+        v_quads_u8(quads, rows[0], rows[1], rows[2], rows[3]);
+        if (group == PACK_CONV_Q8_IN_ORDER) v_order_quads(quads);
+        CIRCLET_UNROLL for (int i = 0; i < 4; i++) v_store_u8(to + i * CIRCLET_VBYTES, quads[i]);
+    }
+}
+
 /* A block of channels that lie side by side, each of one run. */
 CIRCLET_INLINE void pack_conv_q8_across(const struct pack_conv_q8_params *p, uint8_t *to,
-                                        const uint8_t *from, int64_t channels, const int vectors) {
+                                        const uint8_t *from, int64_t channels, const int vectors,
+                                        const int group) {
     const int64_t width = vectors * CIRCLET_LANES;
-    for (int64_t channel = 0; channel < width; channel += 16) {
+    for (int64_t channel = 0, next; channel < width; channel = next) {
+        next = channel + CIRCLET_VBYTES;
+        if (channel % CIRCLET_VBYTES == 0 && next <= s_min_i64(width, channels)) {
+            pack_conv_q8_quads(p, to + 4 * channel, from + channel, 4 * width, group);
+            continue;
+        }
+        next = channel + 16;
         int64_t places[4], count = s_min_i64(s_max_i64(channels - channel, 0), 16);
         /* Words that a narrow block has no place for are written where the first ones will be. */
         for (int i = 0; i < 4; i++) {
             int64_t four = channel + 4 * i;
-            places[i] = pack_conv_q8_place(four < width ? four : channel, vectors);
+            places[i] = pack_conv_q8_place(four < width ? four : channel, vectors, group);
         }
         pack_conv_q8_sixteen(p, to, places, from + channel, count, 4 * width);
     }
@@ -147,7 +176,8 @@ CIRCLET_INLINE void pack_conv_q8_qparams(const struct pack_conv_q8_params *p, in
         v_store_i32(to, (vi)start);
         for (int64_t lane = 0; bias && lane < CIRCLET_LANES; lane++) {
             int64_t place = n * CIRCLET_LANES + (lane & ~3ll);
-            int64_t channel = first + pack_conv_q8_channel(place, vectors) + (lane & 3);
+            int64_t channel = first + pack_conv_q8_channel(place, vectors, PACK_CONV_Q8_NARROWED) +
+                              (lane & 3);
             uint32_t own = channel < p->channels ? (uint32_t)bias[channel] : 0;
             to[lane] = (int32_t)((uint32_t)to[lane] + own);
         }
@@ -156,15 +186,30 @@ CIRCLET_INLINE void pack_conv_q8_qparams(const struct pack_conv_q8_params *p, in
 
 /* A block of channels, each of whose runs lies side by side. */
 CIRCLET_INLINE void pack_conv_q8_along(const struct pack_conv_q8_params *p, uint8_t *to,
-                                       const uint8_t *from, int64_t channels, const int vectors) {
+                                       const uint8_t *from, int64_t channels, const int vectors,
+                                       const int group) {
     const int64_t width = vectors * CIRCLET_LANES, rows = (p->run + 3) / 4;
     for (int64_t place = 0; place < width; place += 4) {
-        int64_t channel = pack_conv_q8_channel(place, vectors);
+        int64_t channel = pack_conv_q8_channel(place, vectors, group);
         int64_t count = s_min_i64(channels - channel, 4);
         for (int64_t tap = 0; tap < p->taps; tap++)
             pack_conv_q8_run(to + (tap * rows * width + place) * 4, width * 4,
                              from + channel * p->filter + tap * p->run, p->filter, p->run, count);
     }
+}
+
+/* A block of channels of one matrix: its packed weights, and their sums by lanes. */
+CIRCLET_INLINE void pack_conv_q8_block(const struct pack_conv_q8_params *p, const uint8_t *weights,
+                                       uint8_t *packed, int64_t task, vi *sums, const int vectors,
+                                       const int across, const int group) {
+    int64_t matrix = task / p->blocks, first = task % p->blocks * vectors * CIRCLET_LANES;
+    const uint8_t *from =
+        weights + first * p->filter + rows_offset(matrix, p->sizes, p->matrices);
+    uint8_t *to = packed + task * p->block_bytes;
+    if (across) pack_conv_q8_across(p, to, from, p->channels - first, vectors, group);
+    else pack_conv_q8_along(p, to, from, p->channels - first, vectors, group);
+    CIRCLET_UNROLL for (int n = 0; n < vectors; n++) sums[n] = v_zero_i32();
+    pack_conv_q8_sums(sums, p, (int8_t *)to, vectors);
 }
 
 /* Operands: weights, biases (or null), qparams without biases, packed weights, qparams. A task is a
@@ -175,22 +220,15 @@ CIRCLET_INLINE void pack_conv_q8_along(const struct pack_conv_q8_params *p, uint
 CIRCLET_INLINE void pack_conv_q8(const struct pack_conv_q8_params *p, void *const *operands,
                                  void *scratch, int64_t begin, int64_t end, const int vectors,
                                  const int across) {
-    const int64_t width = vectors * CIRCLET_LANES;
     (void)scratch;
     for (int64_t task = begin; task < end; task++) {
-        int64_t matrix = task / p->blocks, first = task % p->blocks * width;
-        const uint8_t *from = (const uint8_t *)operands[0] + first * p->filter +
-                              rows_offset(matrix, p->sizes, p->matrices);
-        uint8_t *to = (uint8_t *)operands[3] + task * p->block_bytes;
-        if (across) pack_conv_q8_across(p, to, from, p->channels - first, vectors);
-        else pack_conv_q8_along(p, to, from, p->channels - first, vectors);
         vi sums[8];
-        CIRCLET_UNROLL for (int n = 0; n < vectors; n++) sums[n] = v_zero_i32();
-        pack_conv_q8_sums(sums, p, (int8_t *)to, vectors);
-        const int64_t each = vectors * Q8_QPARAM;
-        const int32_t *qparams = (const int32_t *)operands[2] + task % p->blocks * each;
+        pack_conv_q8_block(p, operands[0], operands[3], task, sums, vectors, across,
+                           PACK_CONV_Q8_NARROWED);
+        const int64_t each = vectors * Q8_QPARAM, block = task % p->blocks;
+        const int32_t *qparams = (const int32_t *)operands[2] + block * each;
         pack_conv_q8_qparams(p, (int32_t *)operands[4] + task * each, qparams, sums, operands[1],
-                             first, vectors);
+                             block * vectors * CIRCLET_LANES, vectors);
     }
 }
 

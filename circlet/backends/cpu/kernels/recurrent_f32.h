@@ -1,6 +1,5 @@
 /* Recurrent cells over time in float32, whose products with the input are made ahead, for all steps
- * at once: plain cells, GRU and LSTM, forwards and backwards, sequences of several lengths. With
- * `bytes` the weights see the state as what is left of it in 8 bits.
+ * at once: plain cells, GRU and LSTM, forwards and backwards, sequences of several lengths.
  *
  * A task is one element of the batch in one direction, as each step needs the state that the one
  * before left; tasks of a direction follow each other. Gates stand in the order update, reset,
@@ -164,29 +163,23 @@ CIRCLET_INLINE void recurrent_rounded(float *to, const float *from, int64_t coun
     }
 }
 
-/* The same by a scale and a zero point of their own. */
-CIRCLET_INLINE void recurrent_as_bytes(float *to, const float *from, int64_t count) {
-    vf least = v_zero(), most = v_zero();
-    recurrent_widen(&least, &most, from, count);
-    recurrent_rounded(to, from, count, recurrent_scale_of(least, most));
-}
-
-/* Operands: floats, result. One task. */
+/* Operands: floats, what is left of them by one scale. One task. */
 CIRCLET_INLINE void recurrent_bytes(const struct recurrent_bytes_params *p, void *const *x,
                                     void *scratch, int64_t begin, int64_t end) {
     (void)scratch, (void)begin, (void)end;
-    recurrent_as_bytes((float *)x[1], (const float *)x[0], p->count);
+    vf least = v_zero(), most = v_zero();
+    recurrent_widen(&least, &most, x[0], p->count);
+    recurrent_rounded(x[1], x[0], p->count, recurrent_scale_of(least, most));
 }
 
 CIRCLET_INLINE void recurrent_f32(const struct recurrent_f32_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end,
                                   const enum recurrent_cell kind, const int vectors,
                                   const int reset_vectors, const int activation,
-                                  const int peephole, const int clips, const int bytes) {
+                                  const int peephole, const int clips) {
     const struct lstm_sizes *s = &p->lstm.size;
     const int gate_count = kind == RECURRENT_PLAIN ? 1 : kind == RECURRENT_LSTM ? 4 : 3;
     float *gates = scratch, *state = gates + p->state, *cell = gates + p->cell;
-    float *seen = bytes ? gates + p->candidate : state; /* as what the weights meet the state */
     const int64_t work = (s->cells + 64) * gate_count * s->gate / 16;
     stop_count stop = stop_start(x[10]);
     for (int64_t task = begin; task < end; task++) {
@@ -209,8 +202,7 @@ CIRCLET_INLINE void recurrent_f32(const struct recurrent_f32_params *p, void *co
             if (stop_after(&stop, work)) return;
             int64_t time = p->turned >> direction & 1 ? length - 1 - step : step;
             const float *products = in + time * s->in_step;
-            if (bytes) recurrent_as_bytes(seen, state, s->cells);
-            matvec_f32(weights, seen, s->cells, seen, 0, gates, s->gate_blocks, vectors);
+            matvec_f32(weights, state, s->cells, state, 0, gates, s->gate_blocks, vectors);
             if (kind == RECURRENT_GRU || kind == RECURRENT_GRU_AFTER) {
                 recurrent_gru(p, reset, gates, products, state, gates + p->candidate,
                               kind == RECURRENT_GRU_AFTER, reset_vectors, activation, clips);

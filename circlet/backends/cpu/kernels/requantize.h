@@ -52,6 +52,8 @@
 #define Q8_LEAST_AFFINE 32
 /* Results are the sums themselves, int32, over an image with a zero point as with Q8_HYBRID. */
 #define Q8_SUMS (-1)
+/* The same over rows with zero points of their own, and channels with theirs (cross_sums.h). */
+#define Q8_CROSS_SUMS (-2)
 
 /* Besides one of the forms from 0 on: saturation to the type of outputs is all that bounds them; and
  * the type is uint8. */

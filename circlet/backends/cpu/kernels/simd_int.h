@@ -154,6 +154,40 @@ CIRCLET_INLINE vu8 v_zip_low_u16(vu16 a, vu16 b) {
 CIRCLET_INLINE vu8 v_zip_high_u16(vu16 a, vu16 b) {
     return (vu8)__builtin_shufflevector(a, b, CIRCLET_ZIP_PAIRS(4));
 }
+/* Four rows as quads: four bytes of each column side by side. Lanes of 128 bits stay where they are,
+ * so that register i has columns 4i to 4i + 3 of every sixteen. */
+CIRCLET_INLINE void v_quads_u8(vu8 *quads, vu8 a, vu8 b, vu8 c, vu8 d) {
+    vu16 ab = v_zip_low_u8(a, b), cd = v_zip_low_u8(c, d);
+    vu16 ab_high = v_zip_high_u8(a, b), cd_high = v_zip_high_u8(c, d);
+    quads[0] = v_zip_low_u16(ab, cd);
+    quads[1] = v_zip_high_u16(ab, cd);
+    quads[2] = v_zip_low_u16(ab_high, cd_high);
+    quads[3] = v_zip_high_u16(ab_high, cd_high);
+}
+/* The same with columns in order: register i has those from i times its number of quads on. */
+CIRCLET_INLINE void v_order_quads(vu8 *quads) {
+#if CIRCLET_VBYTES == 64
+    vl q[4], low[2], high[2];
+    CIRCLET_UNROLL for (int i = 0; i < 4; i++) q[i] = (vl)quads[i];
+    CIRCLET_UNROLL for (int i = 0; i < 2; i++) {
+        low[i] = __builtin_shufflevector(q[2 * i], q[2 * i + 1], 0, 1, 8, 9, 2, 3, 10, 11);
+        high[i] = __builtin_shufflevector(q[2 * i], q[2 * i + 1], 4, 5, 12, 13, 6, 7, 14, 15);
+    }
+    quads[0] = (vu8)__builtin_shufflevector(low[0], low[1], 0, 1, 2, 3, 8, 9, 10, 11);
+    quads[1] = (vu8)__builtin_shufflevector(low[0], low[1], 4, 5, 6, 7, 12, 13, 14, 15);
+    quads[2] = (vu8)__builtin_shufflevector(high[0], high[1], 0, 1, 2, 3, 8, 9, 10, 11);
+    quads[3] = (vu8)__builtin_shufflevector(high[0], high[1], 4, 5, 6, 7, 12, 13, 14, 15);
+#elif CIRCLET_VBYTES == 32
+    vl q[4];
+    CIRCLET_UNROLL for (int i = 0; i < 4; i++) q[i] = (vl)quads[i];
+    CIRCLET_UNROLL for (int i = 0; i < 2; i++) {
+        quads[i] = (vu8)__builtin_shufflevector(q[2 * i], q[2 * i + 1], 0, 1, 4, 5);
+        quads[i + 2] = (vu8)__builtin_shufflevector(q[2 * i], q[2 * i + 1], 2, 3, 6, 7);
+    }
+#else
+    (void)quads;
+#endif
+}
 
 /* Four registers of int32 lanes as int8, out of range to the nearest end, in the order in which
  * x86 packs: bytes 16g ... are lanes 4g ... 4g + 3 of a, of b, of c, of d. */
@@ -241,6 +275,18 @@ CIRCLET_INLINE vi v_round_i32(vf x) {
 
 CIRCLET_INLINE vd v_load_f64(const double *p) { return *(const vd_u *)p; }
 CIRCLET_INLINE vd v_splat_f64(double x) { return x - (vd){0}; }
+/* As v_fma. */
+CIRCLET_INLINE vd v_fma_f64(vd a, vd b, vd c) {
+#if !CIRCLET_HAS_FMA
+    return a * b + c;
+#elif defined(__clang__)
+    return __builtin_elementwise_fma(a, b, c);
+#else
+    vd r;
+    CIRCLET_UNROLL for (int i = 0; i < CIRCLET_VBYTES / 8; i++) r[i] = __builtin_fma(a[i], b[i], c[i]);
+    return r;
+#endif
+}
 CIRCLET_INLINE vd v_blend_f64(vl mask, vd a, vd b) {
     return (vd)((mask & (vl)a) | (~mask & (vl)b));
 }

@@ -8,7 +8,8 @@
  * channels), multiplies each plane with its weights, and transforms the sums into pixels. The last
  * patch of a row or column overlaps the one before and stores only what that did not. Where weights
  * come from beyond the second-level cache, a task has one of `splits` parts of the filters, so that
- * they come once for many patches; each of these tasks transforms the input again.
+ * they come once for many patches; each of these tasks transforms the input again. Groups of channels
+ * are such parts too, with an input of their own.
  *
  * Operands: input, bias (whole vectors), packed weights, output, addend (or null). Weights are
  * packed per split, plane and block of NV * CIRCLET_LANES filters: one row of filters per channel.
@@ -31,9 +32,11 @@ struct winograd_f32_params {
     int32_t image_patches; /* patches of an image */
     int32_t patches;       /* patches of all images, at least MR */
     int32_t task_patches;  /* patches of a task, at least MR */
-    int32_t channels;      /* input channels, at least CIRCLET_LANES */
+    int32_t channels;      /* input channels of a part, at least CIRCLET_LANES */
     int32_t blocks;        /* blocks of filters */
     int32_t splits;        /* parts of the blocks that are separate tasks */
+    int32_t split_channels; /* input channels between those of two parts, which mostly share them */
+    int32_t split_filters; /* filters of a part, where parts are groups; else 0 */
     int32_t filters;       /* filters that exist */
     int32_t add_channels;  /* channels of the addend; it is zero for those behind */
     float low;             /* smallest result */
@@ -118,10 +121,12 @@ CIRCLET_INLINE void winograd_f32_store(const struct winograd_f32_params *p, floa
     else v_store_n(to, v_clamp(x, low, high), left);
 }
 
-/* One vector of filters of a patch: from the planes of sums to pixels. */
+/* One vector of filters of a patch, of which `left` exist and `added` have an addend: from the
+ * planes of sums to pixels. */
 CIRCLET_INLINE void winograd_f32_output(const struct winograd_f32_params *p, const float *sums,
                                        vf bias, const struct winograd_f32_place *place,
-                                       int64_t filter, const int ADD) {
+                                       int64_t filter, int64_t left, int64_t added,
+                                       const int ADD) {
     vf half[4][6];
     CIRCLET_UNROLL for (int column = 0; column < 6; column++) {
         vf x[6], y[4];
@@ -130,7 +135,6 @@ CIRCLET_INLINE void winograd_f32_output(const struct winograd_f32_params *p, con
         winograd_f32_output_1d(y, x);
         CIRCLET_UNROLL for (int row = 0; row < 4; row++) half[row][column] = y[row];
     }
-    int64_t left = p->filters - filter, added = s_min_i64(left, p->add_channels - filter);
     CIRCLET_UNROLL for (int row = 0; row < 4; row++) {
         if (row < place->skip_rows) continue;
         float *to = place->out + row * p->out.row + filter;
@@ -170,11 +174,11 @@ CIRCLET_INLINE void winograd_f32_multiply(const struct winograd_f32_params *p, c
     }
 }
 
-/* Transforms the input of `count` patches. */
+/* Transforms the input of `count` patches, from a channel on. */
 CIRCLET_INLINE void winograd_f32_enter(const struct winograd_f32_params *p, void *const *operands,
-                                       float *planes, int64_t first, int64_t count) {
+                                       float *planes, int64_t first, int64_t count, int64_t from) {
     for (int64_t patch = 0; patch < count; patch++) {
-        const float *in = winograd_f32_find(p, operands, first + patch).in;
+        const float *in = winograd_f32_find(p, operands, first + patch).in + from;
         float *to = planes + patch * p->channels;
         for (int64_t next = 0; next < p->channels; next += CIRCLET_LANES) {
             int64_t channel = s_min_i64(next, p->channels - CIRCLET_LANES);
@@ -197,15 +201,20 @@ CIRCLET_INLINE void winograd_f32(const struct winograd_f32_params *p, void *cons
         int64_t first = s_min_i64(group * p->task_patches, last - MR), count = last - first;
         int64_t block = p->blocks * split / p->splits;
         int64_t blocks = p->blocks * (split + 1) / p->splits - block, pixel = blocks * width;
-        winograd_f32_enter(p, operands, planes, first, count);
+        winograd_f32_enter(p, operands, planes, first, count, split * p->split_channels);
         winograd_f32_multiply(p, planes, weights + block * PATCH_PLANES * p->channels * width, sums,
                               count, blocks, MR, NV);
-        int64_t stop = s_min_i64((block + blocks) * width, p->filters);
+        const float *own = bias + block * width;
+        int64_t start = p->split_filters ? split * p->split_filters : block * width;
+        int64_t most = p->split_filters ? p->split_filters : blocks * width;
+        int64_t filters = s_min_i64(most, p->filters - start), added = p->add_channels - start;
         for (int64_t patch = 0; patch < count; patch++) {
             struct winograd_f32_place place = winograd_f32_find(p, operands, first + patch);
-            const float *from = sums + patch * pixel - block * width;
-            for (int64_t filter = block * width; filter < stop; filter += CIRCLET_LANES)
-                winograd_f32_output(p, from + filter, v_load(bias + filter), &place, filter, ADD);
+            place.out += start, place.add += start;
+            const float *from = sums + patch * pixel;
+            for (int64_t filter = 0; filter < filters; filter += CIRCLET_LANES)
+                winograd_f32_output(p, from + filter, v_load(own + filter), &place, filter,
+                                    filters - filter, s_min_i64(filters, added) - filter, ADD);
         }
     }
 }

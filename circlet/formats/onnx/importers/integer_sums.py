@@ -18,7 +18,6 @@ from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.standard import standard
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
-from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.geometry import SAME_UPPER
 from circlet.ops.onnx.integer_sums import CONV, MATMUL, has_one_zero, has_signed_weights
 from circlet.ops.onnx.record import OnnxAttrs
@@ -30,23 +29,9 @@ _WINDOWS = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 @importer("MatMulInteger")
 def _mat_mul_integer(node: Node) -> Tensor:
-    """The record, where kernels take the bytes; else FULLY_CONNECTED over slices of the depth."""
-    x, weights = node[0], node[1]
-    if _are_stored(node, MATMUL, weights):
-        return node.op("CUSTOM", node.inputs, OnnxAttrs(), DType.INT32, _CODES[MATMUL])
-    if weights.data is None or len(weights.shape) != 2 or node.rank(x) < 2 or x.dtype.bits != 8:
-        raise NotLoweredError("only constant weights are cut into slices whose sums are exact")
-    centred = _centred(node, weights.data, [])
-
-    def product(begin: int, end: int) -> Tensor:
-        whole = (begin, end) == (0, len(centred))
-        part = rows if whole else _part(node, rows, node.rank(rows) - 1, begin, end)
-        factors = node.const(np.ascontiguousarray(centred[begin:end].T))
-        return node.op("FULLY_CONNECTED", [part, factors, None], attrs)
-
-    attrs = FullyConnectedAttrs(keep_num_dims=True)
-    rows = _less_zero(node, x)
-    return _summed(node, _exact_slices(centred.T.reshape(centred.shape[1], -1, 1)), product)
+    if not all(tensor is None or tensor.has_rank for tensor in node.inputs):
+        raise NotLoweredError("a rank is not known")
+    return node.op("CUSTOM", node.inputs, OnnxAttrs(), DType.INT32, _CODES[MATMUL])
 
 
 @importer("ConvInteger")

@@ -51,8 +51,12 @@ from tests.backends.cpu.passes.test_fuse_columns import NORMS, along, fused
 from tests.backends.cpu.stablehlo_graphs import joined_windows
 from tests.backends.cpu.test_box_heads import detector
 from tests.backends.cpu.test_col2im import images
+from tests.backends.cpu.test_cross_sums import cross_sums
+from tests.backends.cpu.test_float_groups import CASES as FEW_CHANNELS
+from tests.backends.cpu.test_float_groups import network as network_of_groups
 from tests.backends.cpu.test_group_attention import all_forms as attention_forms
 from tests.backends.cpu.test_integer_sums import add_product
+from tests.backends.cpu.test_matmul_f64 import products_of_doubles
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.backends.cpu.test_once import layers
 from tests.backends.cpu.test_quantize import rows_of_scales
@@ -62,7 +66,7 @@ from tests.branches import choice
 from tests.corpora import corpus
 from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
-from tests.recurrent_layers import Layer, dynamic_graph, layer_graph
+from tests.recurrent_layers import DYNAMIC, Layer, dynamic_graph, layer_graph
 from tests.recurrent_pairs import Pair, pair_graph
 from tests.windows import conv2d_attrs, depthwise_attrs
 
@@ -271,7 +275,10 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "group_attention_append": of_decoders,
     "group_attention_packed": of_decoders,
     "reduce_wide": wide_sums,
+    "cross_rows_q8": lambda name: cross_sums().graph(),
+    "pack_sums_q8": lambda name: cross_sums().graph(),
     "stored_image": integer_sums,
+    "stored_rows": lambda name: cross_sums().graph(),
     "quantize_rows": lambda name: rows_of_scales(DType.INT8).graph(),
     "softmax_columns": lambda name: fused(along((2, 3, 16), 1)),
     "local_response_columns": lambda name: fused(along((2, 3, 16), 1, attrs=NORMS[0])),
@@ -285,10 +292,12 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "copy_reversed": reversed_rows,
     "cumsum": own,
     "embedding_lookup": own,
+    "conv_groups_f32": lambda name: network_of_groups(FEW_CHANNELS["fours"])[0],
     "conv_int": own,
     "pack_conv_q8": rows_of_int8,
     "pack_winograd_f32": lambda name: layers(),
     "matmul_bf16": own,
+    "matmul_f64": lambda name: products_of_doubles().graph(),
     "softmax_q16": own,
     "lut_pairs": own,
     "segment_reduce": own,
@@ -311,7 +320,8 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "col2im": patches,
     "scatter_vectors": scatters,
     "scatter_elements": scatters,
-    "recurrent_bytes": lambda name: dynamic_graph()[0],
+    "recurrent_bytes": lambda name: DYNAMIC["zero points that int8 does not absorb"]()[0],
+    "recurrent_stored": lambda name: dynamic_graph()[0],
     "recurrent_together": lambda name: dynamic_graph(lengths=(4, 2))[0],
     "recurrent_f32": lambda name: layer_graph(Layer("GRU"))[0],
     "argmax_pool": of_mediapipe,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
+from circlet.backends.cpu.lower.floats.conv_groups import call_conv_groups, takes_groups
 from circlet.backends.cpu.lower.floats.epilogue import FloatArray, FloatEpilogue, FloatProduct
 from circlet.backends.cpu.lower.floats.float_matrix import (
     call_conv_f32,
@@ -60,6 +61,9 @@ def call_convolution(product: FloatProduct, context: Context) -> None:
     op = product.op
     if context.choose(op, method_of(context, product)) == WINOGRAD:
         call_winograd(product, context)
+        return
+    if takes_groups(product, context):
+        call_conv_groups(product, context)
         return
     registers = registers_of(context.target, context.vector_bytes)
     if rounds(context, product.multiply_adds, reach(product)):

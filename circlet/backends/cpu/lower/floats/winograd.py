@@ -71,9 +71,10 @@ def method_of(context: Context, product: FloatProduct) -> Knob[str]:
     cycles = {PLAIN: 0.0}
     if _takes(product, lanes):
         registers = registers_of(context.target, context.vector_bytes)
+        group = _one_group(product)
         cycles = {
-            PLAIN: _WORTHWHILE * _direct_cycles(product, registers, lanes) / speed_up(context),
-            WINOGRAD: _cycles(product, registers, lanes),
+            PLAIN: _WORTHWHILE * _direct_cycles(group, registers, lanes) / speed_up(context),
+            WINOGRAD: _cycles(group, registers, lanes, product.groups),
         }
     name = f"method {joined(product.sizes)}"
     return Knob(name, sorted(cycles, key=cycles.__getitem__), cycles.__getitem__, always_there)
@@ -84,7 +85,7 @@ def _takes(product: FloatProduct, lanes: int) -> bool:
     _, height, width = product.sizes
     *window, channels = product.shape[1:]
     near = product.source.row == product.taps[0] and product.source.pixel == product.taps[1]
-    if product.groups > 1 or window != [3, 3] or not near:
+    if window != [3, 3] or not near or (product.groups > 1 and product.computed is not None):
         return False
     if channels < lanes or min(height, width) < _PIXELS:
         return False
@@ -93,17 +94,25 @@ def _takes(product: FloatProduct, lanes: int) -> bool:
 
 def _weight_bytes(product: FloatProduct, lanes: int) -> int:
     filters, _, _, channels = product.shape
-    return _PLANES * channels * -(-filters // lanes) * lanes * FLOAT_BYTES
+    vectors = product.groups * -(-filters // product.groups // lanes)
+    return _PLANES * channels * vectors * lanes * FLOAT_BYTES
+
+
+def _one_group(product: FloatProduct) -> FloatProduct:
+    """A product of the sizes of one group."""
+    filters = product.filters // product.groups
+    return product._replace(shape=(filters, *product.shape[1:]), groups=1)
 
 
 def call_winograd(product: FloatProduct, context: Context) -> None:
     """Append the kernel call that computes `product`."""
     lanes = lanes_of(context.vector_bytes)
     op, (filters, _, _, channels) = product.op, product.shape
-    tile = context.choose(op, _tiles(context, product))
+    group, groups = _one_group(product), product.groups
+    tile = context.choose(op, _tiles(context, group, groups))
     block = tile.channels(lanes)
-    blocks = -(-filters // block)
-    dealt = _dealt(product, tile, block)
+    blocks = groups * -(-group.filters // block)
+    dealt = _dealt(group, tile, block, groups)
     _, height, width = product.sizes
     rows = channels, -(-blocks // dealt.splits) * block
     in_plane, sum_plane = (dealt.patches * row + lanes for row in rows)
@@ -120,6 +129,8 @@ def call_winograd(product: FloatProduct, context: Context) -> None:
         "channels": channels,
         "blocks": blocks,
         "splits": dealt.splits,
+        "split_channels": channels if groups > 1 else 0,
+        "split_filters": group.filters if groups > 1 else 0,
         "filters": filters,
     }
     bias, weights = _weights(product, block, dealt.splits, context)
@@ -140,9 +151,9 @@ def _patches(product: FloatProduct) -> int:
     return images * -(-height // _PIXELS) * -(-width // _PIXELS)
 
 
-def _tiles(context: Context, product: FloatProduct) -> Knob[Tile]:
+def _tiles(context: Context, product: FloatProduct, parts: int) -> Knob[Tile]:
     registers = registers_of(context.target, context.vector_bytes)
-    patches, vectors = _tiled(product, lanes_of(context.vector_bytes))
+    patches, vectors = _tiled(product, lanes_of(context.vector_bytes), parts)
     name = f"{WINOGRAD} {joined(product.sizes)}"
     depth = product.shape[3]
 
@@ -152,34 +163,37 @@ def _tiles(context: Context, product: FloatProduct) -> Knob[Tile]:
     return Knob(name, tiles_of(registers, patches, vectors, depth), cost, always_there)
 
 
-def _tiled(product: FloatProduct, lanes: int) -> tuple[int, int]:
-    """Patches and vectors of filters that tiles cover: of a group, or of one of two threads."""
+def _tiled(product: FloatProduct, lanes: int, parts: int) -> tuple[int, int]:
+    """Patches and vectors of filters that tiles cover: of a group, or of one of two threads.
+
+    Threads share `parts` such products where there are several.
+    """
     patches, vectors = _patches(product), -(-product.filters // lanes)
     row = product.shape[3] + -(-vectors // _FAR_TASKS_WANTED) * lanes
     is_one_group = _PLANES * patches * row * FLOAT_BYTES <= _FAR_CACHED_BYTES
     shares_filters = is_one_group and not costs.are_near(_weight_bytes(product, lanes))
-    return patches if shares_filters else max(1, -(-patches // 2)), vectors
+    return patches if shares_filters or parts > 1 else max(1, -(-patches // 2)), vectors
 
 
-def _dealt(product: FloatProduct, tile: Tile, block: int) -> _Tasks:
+def _dealt(product: FloatProduct, tile: Tile, block: int, parts: int = 1) -> _Tasks:
     """Tasks whose planes stay in the second-level cache.
 
     Weights from beyond that cache are read once for a group of patches: then groups are worth more
-    room, and are few, as tasks also share the filters.
+    room, and are few, as tasks also share the filters. So do those of `parts` such products.
     """
     channels, patches = product.shape[3], _patches(product)
     blocks = -(-product.filters // block)
     is_near = costs.are_near(_PLANES * channels * blocks * block * FLOAT_BYTES)
     room = _CACHED_BYTES if is_near else _FAR_CACHED_BYTES
-    wanted = _TASKS_WANTED if is_near else _FAR_TASKS_WANTED
+    wanted = -(-(_TASKS_WANTED if is_near else _FAR_TASKS_WANTED) // parts)
 
     def groups(splits: int) -> int:
         filters = -(-blocks // splits) * block
         most = max(1, room // (_PLANES * (channels + filters) * FLOAT_BYTES) // tile.pixels)
         return -(-patches // (most * tile.pixels))
 
-    if is_near or product.computed is not None:
-        splits, count = 1, max(groups(1), wanted)
+    if is_near or parts > 1 or product.computed is not None:
+        splits, count = parts, max(groups(1), wanted)
     else:
         splits = next((n for n in range(1, wanted) if groups(n) * n >= wanted), wanted)
         splits = min(splits, blocks)
@@ -194,7 +208,7 @@ def _weights(product: FloatProduct, block: int, splits: int, context: Context) -
     """The packed biases and weights; a call packs those that are computed."""
     if product.computed is not None:
         return _call_pack(product, product.computed, block, context)
-    op, name = product.op, f"{WINOGRAD} {block} {splits}"
+    op, name = product.op, f"{WINOGRAD} {block} {splits} {product.groups}"
     bias, weights = context.packed(op, name, lambda: _pack(product, block, splits)).refs
     return bias, weights
 
@@ -231,16 +245,18 @@ def _call_pack(
 
 def _pack(product: FloatProduct, block: int, splits: int) -> tuple[list[np.ndarray], None]:
     """Biases and weights."""
-    bias = product.epilogue.padded_bias(product.filters, block)
-    return [bias, _packed(product.weights(), block, splits)], None
+    groups = product.groups
+    bias = product.epilogue.padded_bias(product.filters, 1).reshape(groups, -1)
+    padded = np.pad(bias, ((0, 0), (0, -bias.shape[1] % block)))
+    return [padded.reshape(-1), _packed(product.weights(), block, splits, groups)], None
 
 
-def _packed(weights: FloatArray, block: int, splits: int) -> FloatArray:
+def _packed(weights: FloatArray, block: int, splits: int, groups: int) -> FloatArray:
     """Weights per split, plane and block of filters: a row of filters per input channel."""
     at_points = _evaluation()
     planes = np.einsum("ia,fabc,jb->ijcf", at_points, weights.astype(np.float64), at_points)
-    flat = planes.reshape(_PLANES, *planes.shape[2:]).astype(np.float32)
-    padded = np.pad(flat, ((0, 0), (0, 0), (0, -flat.shape[2] % block)))
+    flat = planes.reshape(_PLANES, planes.shape[2], groups, -1).astype(np.float32)
+    padded = np.pad(flat, ((0, 0), (0, 0), (0, 0), (0, -flat.shape[3] % block)))
     blocks = padded.reshape(_PLANES, flat.shape[1], -1, block)
     ordered, count = blocks.transpose(0, 2, 1, 3), blocks.shape[2]
     starts = [count * split // splits for split in range(splits + 1)]
@@ -248,14 +264,14 @@ def _packed(weights: FloatArray, block: int, splits: int) -> FloatArray:
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
-def _cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
-    """Predicted time."""
+def _cycles(product: FloatProduct, registers: Registers, lanes: int, parts: int) -> float:
+    """Predicted time of one of `parts` such products."""
     filters, _, _, channels = product.shape
     vectors, patches = -(-filters // lanes), _patches(product)
-    tile = choose_tile(registers, *_tiled(product, lanes), channels)
+    tile = choose_tile(registers, *_tiled(product, lanes, parts), channels)
     products = registers.row_cycles(tile, patches, vectors, channels) * _PLANES
-    dealt, size = _dealt(product, tile, tile.channels(lanes)), _weight_bytes(product, lanes)
-    enter = dealt.splits * _ENTER_CYCLES * channels / lanes
+    dealt, size = _dealt(product, tile, tile.channels(lanes), parts), _weight_bytes(product, lanes)
+    enter = dealt.splits // parts * _ENTER_CYCLES * channels / lanes
     transforms = patches * (enter + _LEAVE_CYCLES * vectors)
     groups = 1 if costs.are_near(size) else dealt.groups
     return products + transforms + groups * costs.weights(size)

@@ -20,20 +20,29 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     fixed_point,
 )
-from circlet.backends.cpu.lower.products.product import ComputedWeights, Im2colRow, Product
+from circlet.backends.cpu.lower.products.product import (
+    ComputedWeights,
+    Im2colRow,
+    Product,
+    ZeroPoints,
+)
 from circlet.backends.cpu.lower.views import MAX_AXES, outer_fields, stride_fields
-from circlet.backends.cpu.lowering import Context, Kernel, ParamValue, TensorRef
+from circlet.backends.cpu.lowering import Context, Kernel, ParamValue, Ref, TensorRef
 from circlet.ir import DType, Op
 from circlet.ops.operands import limits, operand
 from circlet.ops.requantize import scalar_quant, wrap_int32
 
 _UNBOUNDED = 1 << 31
 _FLIP = 0x80808080 - (1 << 32)  # the top bit of each byte, as int32
+_TOP = 0x80
 
 
-def pack_kernel(computed: ComputedWeights, vectors: int) -> Kernel:
+def pack_kernel(product: Product[Any], computed: ComputedWeights, vectors: int) -> Kernel:
     """The kernel that packs blocks of so many vectors of channels."""
     across = int(computed.filter == 1 and computed.channel != 1)
+    if computed.zeros is not None:
+        is_signed = int(operand(product.op, 1).dtype is DType.INT8)
+        return Kernel("pack_sums_q8.h", "pack_sums_q8", (vectors, across, is_signed))
     return Kernel("pack_conv_q8.h", "pack_conv_q8", (vectors, across))
 
 
@@ -66,27 +75,40 @@ def call_pack(
         "blocks": blocks,
         "sizes": outer_fields(stack.sizes, MAX_AXES - 1),
         "matrices": stride_fields((*stack.strides, 0)),
-        **_folding(op, product.depth, product_offset(operand(op, 0), context.target)),
+        "flip": _FLIP if operand(op, 1).dtype is DType.UINT8 else 0,
     }
+    known: tuple[Ref, ...] = (computed.bias, context.constant(parameters))
+    if computed.zeros is None:
+        params |= _folding(op, product.depth, product_offset(operand(op, 0), context.target))
+    else:
+        known, params = (computed.zeros.first,), _of_sums(op, computed.zeros, params)
     context.call(
         op,
-        pack_kernel(computed, vectors),
+        pack_kernel(product, computed, vectors),
         params,
-        (computed.weights, computed.bias, context.constant(parameters), packed, starts),
+        (computed.weights, *known, packed, starts),
         [packed.tensor, starts.tensor],
         tasks=stack.matrices * blocks,
     )
     return packed, starts
 
 
+def _of_sums(op: Op, zeros: ZeroPoints, params: dict[str, ParamValue]) -> dict[str, ParamValue]:
+    """The parameters of `pack_sums_q8.h`, given those of what is packed."""
+    return {
+        **{f"pack_{name}": value for name, value in params.items()},
+        "zeros": stride_fields((*zeros.strides, 0)),
+        "zero_step": zeros.step,
+        "zero_flip": -_TOP if operand(op, 1).dtype is DType.UINT8 else 0,
+    }
+
+
 def _folding(op: Op, depth: int, offset: int) -> dict[str, ParamValue]:
     """How sums of `depth` weights become starts of sums; see `fold_zero_points`."""
     shift, zero = scalar_quant(operand(op, 0))[1] + offset, weights_zero(op)
-    is_unsigned = operand(op, 1).dtype is DType.UINT8
     return {
         "factor": -shift,
         "addend": int(wrap_int32(np.array([shift * zero * depth], np.int64))[0]),
-        "flip": _FLIP if is_unsigned else 0,
     }
 
 

@@ -228,7 +228,7 @@ def _use(product: Q8Product, row: Im2colRow, context: Context) -> TileUse:
     lanes, requantise = context.vector_bytes // 4, product.epilogue.requantise
 
     def packer(tile: Tile) -> tuple[Kernel, Fact]:
-        return pack_kernel(computed, tile.whole), (
+        return pack_kernel(product, computed, tile.whole), (
             requantise(_UNKNOWN, tile.channels(lanes)).form,
             "",
         )

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from circlet.backends.cpu.layout import Border, Layout, bordered, nhwc
+from circlet.backends.cpu.layout import Border, nhwc
 from circlet.backends.cpu.lower.integers.conv_q8 import Q8Epilogue, Q8Product, call_conv_q8
-from circlet.backends.cpu.lower.integers.i8mm import product_offset
 from circlet.backends.cpu.lower.integers.q8 import Int8
 from circlet.backends.cpu.lower.integers.requantisation import SUMS, Requantisation, in_order
+from circlet.backends.cpu.lower.integers.stored_images import StoredImages, stored_images
 from circlet.backends.cpu.lower.products.product import View, of_rows
 from circlet.backends.cpu.lower.products.windows import conv_sizes, tap_strides, window_strides
-from circlet.backends.cpu.lower.views import image_strides
+from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
-    Kernel,
     Lowering,
     NoRef,
     ParamValue,
     Rank,
     Ref,
-    TensorRef,
 )
-from circlet.ir import DType, Op
+from circlet.ir import Op
 from circlet.ops.onnx.integer_sums import (
     CONV,
     MATMUL,
@@ -36,22 +32,6 @@ from circlet.ops.onnx.integer_sums import (
 )
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
-
-_RECORD_BYTES = 8
-
-
-class _Stored(NamedTuple):
-    """Images as the products take them.
-
-    Attributes:
-        pixels: Their pixels, from the first of the border on.
-        layout: Where these lie.
-        scales: The record of the zero point of each image.
-    """
-
-    pixels: View
-    layout: Layout
-    scales: TensorRef
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -73,7 +53,7 @@ def _refuses_conv(op: Op, target: Target) -> str | None:
 def _lower_matmul(op: Op, context: Context) -> None:
     (weights, weight_zero), data = signed_weights(op), operand(op, 0)
     depth, units = weights.shape
-    stored = _stored(op, context, Border())
+    stored = stored_images(op, context, Border(), _zero_point(op, context))
     epilogue = _epilogue(units, weight_zero, stored, context)
     product: Q8Product = of_rows(
         op,
@@ -83,8 +63,7 @@ def _lower_matmul(op: Op, context: Context) -> None:
         lambda: np.ascontiguousarray(weights.T),
         epilogue,
     )
-    source = stored.pixels._replace(batch=0, row=0, pixel=depth)
-    call_conv_q8(product._replace(source=source), context)
+    call_conv_q8(product._replace(source=stored.view(0, 0, depth)), context)
 
 
 def _lower_conv(op: Op, context: Context) -> None:
@@ -92,12 +71,13 @@ def _lower_conv(op: Op, context: Context) -> None:
     out = context.layout(op.outputs[0])
     _, height, width, _ = nhwc(operand(op, 0).static_shape)
     (top, bottom), (left, right) = window.pads(height, width)
-    stored = _stored(op, context, Border(top, left, bottom, right))
+    border = Border(top, left, bottom, right)
+    stored = stored_images(op, context, border, _zero_point(op, context))
     batch, row, pixel = window_strides(window, stored.layout)
     units, depth, *taps = weights.shape
     product: Q8Product = Q8Product(
         op,
-        stored.pixels._replace(batch=batch, row=row, pixel=pixel),
+        stored.view(batch, row, pixel),
         View.whole(op.outputs[0], out),
         conv_sizes(window, stored.layout, out),
         (units, taps[0], taps[1], depth),
@@ -108,7 +88,12 @@ def _lower_conv(op: Op, context: Context) -> None:
     call_conv_q8(product, context)
 
 
-def _epilogue(units: int, weight_zero: int, stored: _Stored, context: Context) -> Q8Epilogue:
+def _zero_point(op: Op, context: Context) -> Ref:
+    zero = op.input(2)
+    return NoRef() if zero is None else source_ref(context, zero)
+
+
+def _epilogue(units: int, weight_zero: int, stored: StoredImages, context: Context) -> Q8Epilogue:
     lanes = context.vector_bytes // 4
 
     def parameters(values: Int8, width: int) -> Requantisation:
@@ -118,38 +103,6 @@ def _epilogue(units: int, weight_zero: int, stored: _Stored, context: Context) -
 
     bounds: dict[str, ParamValue] = {"float_low": 0.0, "float_high": 0.0}
     return Q8Epilogue(parameters, weight_zero, False, bounds, stored.scales)
-
-
-def _stored(op: Op, context: Context, border: Border) -> _Stored:
-    """The images where they lie, or copies with a border and the sign that products take."""
-    data, zero = operand(op, 0), op.input(2)
-    source = context.layout(data)
-    offset = product_offset(data, context.target)
-    copies = offset != 0 or bool(border)
-    image = bordered(data, border) if copies else source
-    rows = image.buffer_elements // image.row_stride // image.batch if copies else 1
-    params: dict[str, ParamValue] = {
-        **image_strides("image_in", source),
-        "image_out_batch": image.batch_stride,
-        "image_height": source.height,
-        "image_width": source.width,
-        "image_depth": source.channels,
-        **{f"image_{side}": size for side, size in border._asdict().items()},
-        "rows": rows,
-        "flip": offset,
-    }
-    scales = context.temporary(op, image.batch * _RECORD_BYTES)
-    made = context.temporary(op, image.buffer_elements) if copies else None
-    zero_ref: Ref = (
-        NoRef() if zero is None else context.stored(zero) if zero.is_constant else TensorRef(zero)
-    )
-    operands: tuple[Ref, ...] = (TensorRef(data), zero_ref, made or NoRef(), scales)
-    written = (scales.tensor, *((made.tensor,) if made else ()))
-    forms = data.dtype is DType.INT8, copies, offset != 0
-    kernel = Kernel("stored_image.h", "stored_image", tuple(map(int, forms)))
-    context.call(op, kernel, params, operands, written, tasks=image.batch * rows)
-    place = TensorRef(data) if made is None else made
-    return _Stored(View(place.tensor, place.offset, 0, 0, 0), image, scales)
 
 
 LOWERINGS.add(Lowering(MATMUL, "mat_mul_integer", _refuses, _lower_matmul, rank=Rank.INT8))

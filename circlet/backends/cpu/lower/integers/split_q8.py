@@ -32,6 +32,7 @@ from circlet.backends.cpu.lower.integers.q8 import (
     weights_zero,
 )
 from circlet.backends.cpu.lower.integers.requantisation import Requantisation, interleaved
+from circlet.backends.cpu.lower.integers.stored_images import stored_images
 from circlet.backends.cpu.lower.phases import Phase, borders_of, many_phases, phases_of
 from circlet.backends.cpu.lower.products.product import Product, View
 from circlet.backends.cpu.lower.products.windows import conv_border, tap_strides, window_strides
@@ -54,6 +55,7 @@ class Source(NamedTuple):
         layout: One image with its border, or the input's own layout.
         images: Bytes between images.
         start: The first pixel, in elements from `data`.
+        flips: Whether products change top bits, where they want bytes of another sign.
     """
 
     data: TensorRef
@@ -61,6 +63,7 @@ class Source(NamedTuple):
     layout: Layout
     images: int
     start: int
+    flips: bool = True
 
     def view(self, first: int, row: int, pixel: int) -> View:
         """Windows from the element `first` of the first pixel on."""
@@ -79,16 +82,31 @@ class Part(NamedTuple):
     taps: tuple[int, int]
 
 
-def source_of(op: Op, context: Context, border: Border) -> Source:
-    """The input of [data, weights, bias], quantised by a step where it is floats."""
+def source_of(op: Op, context: Context, border: Border, *, products: int = 1) -> Source:
+    """The input of [data, weights, bias], quantised by a step where it is floats.
+
+    Bytes that several `products` want with another sign change it once for all of them.
+    """
     data = operand(op, 0)
-    if data.dtype is not DType.FLOAT32:
-        layout = context.layout(data)
-        return Source(TensorRef(data), NoRef(), layout, layout.batch_stride, 0)
-    image = image_layout(op, border)
-    quantised = quantise_images(op, context, image)
-    start = border.top * image.row_stride + border.left * image.pixel_stride
-    return Source(quantised.data, quantised.scales, image, quantised.image_bytes, start)
+    if data.dtype is DType.FLOAT32:
+        image = image_layout(op, border)
+        quantised = quantise_images(op, context, image)
+        start = _inside(image, border)
+        return Source(quantised.data, quantised.scales, image, quantised.image_bytes, start)
+    if products > 1 and product_offset(data, context.target) != 0:
+        zero = context.constant(np.array(scalar_quant(data)[1], data.dtype.numpy))
+        stored = stored_images(op, context, border, zero)
+        image = stored.layout
+        return Source(
+            stored.data, NoRef(), image, image.batch_stride, _inside(image, border), False
+        )
+    layout = context.layout(data)
+    return Source(TensorRef(data), NoRef(), layout, layout.batch_stride, 0)
+
+
+def _inside(image: Layout, border: Border) -> int:
+    """Elements from the first pixel of the border to the first within it."""
+    return border.top * image.row_stride + border.left * image.pixel_stride
 
 
 def _call(part: Part, source: Source, context: Context) -> None:
@@ -102,16 +120,16 @@ def _call(part: Part, source: Source, context: Context) -> None:
         (filters, rows, columns, depth),
         part.taps,
         lambda: signed_weights(op),
-        _epilogue(op, source.scales, context),
+        _epilogue(op, source, context),
         part=part.label,
     )
     call_conv_q8(product, context)
 
 
-def _epilogue(op: Op, scales: Ref, context: Context) -> Q8Epilogue:
+def _epilogue(op: Op, source: Source, context: Context) -> Q8Epilogue:
     filters, lanes = operand(op, 1).static_shape[0], context.vector_bytes // 4
-    if not isinstance(scales, NoRef):
-        return hybrid_epilogue(op, filters, context, scales)
+    if not isinstance(source.scales, NoRef):
+        return hybrid_epilogue(op, filters, context, source.scales)
     offset, zero = product_offset(operand(op, 0), context.target), weights_zero(op)
 
     def requantise(values: Int8, width: int) -> Requantisation:
@@ -119,7 +137,7 @@ def _epilogue(op: Op, scales: Ref, context: Context) -> Q8Epilogue:
         order = interleaved(filters, width, lanes)
         return integer_requantisation(op, folded, order, context.target)
 
-    return Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))
+    return Q8Epilogue(requantise, zero, source.flips and offset != 0, output_bounds(op))
 
 
 def _refuses_transposed(op: Op, target: Target) -> str | None:
@@ -139,8 +157,9 @@ def _transposed_border(op: Op) -> dict[int, Border]:
 
 def _lower_transposed(op: Op, context: Context) -> None:
     plain = _as_conv(op)
-    source = source_of(plain, context, borders_of(op).get(_DATA, Border()))
     rows, columns = phases_of(op)
+    border, products = borders_of(op).get(_DATA, Border()), len(rows) * len(columns)
+    source = source_of(plain, context, border, products=products)
     for down in rows:
         for across in columns:
             _call(_phase(plain, op, context, source, (down, across)), source, context)
@@ -207,10 +226,10 @@ def groups_together(groups: int, filters: int, lanes: int) -> int:
 
 def _lower_groups(op: Op, context: Context) -> None:
     border = conv_border(op).get(0, Border())
-    source = source_of(op, context, border)
     groups, weights = group_count(op), operand(op, 1)
     filters = weights.static_shape[0] // groups
     count = groups_together(groups, filters, context.vector_bytes // 4)
+    source = source_of(op, context, border, products=groups // count)
     for first in range(0, groups, count):
         _call(group_part(op, context, source, (first, first + count), groups), source, context)
 

@@ -17,7 +17,7 @@ Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
-_MOST_VECTORS = 8
+MOST_VECTORS = 8
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Blocks:
         return self.count * self.vectors * self.lanes
 
 
-def blocks_of(outputs: int, lanes: int) -> Blocks:
-    """Blocks of as equal size as can be, few registers left over."""
+def blocks_of(outputs: int, lanes: int, most: int = MOST_VECTORS) -> Blocks:
+    """Blocks of as equal size as can be, of at most so many registers, few left over."""
     registers = -(-outputs // lanes)
-    count = -(-registers // _MOST_VECTORS)
+    count = -(-registers // most)
     return Blocks(count, -(-registers // count), lanes)
 
 

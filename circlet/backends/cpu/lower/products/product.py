@@ -127,6 +127,20 @@ class Stack(NamedTuple):
         return prod(self.sizes)
 
 
+class ZeroPoints(NamedTuple):
+    """Stored zero points of the columns of matrices, of sums that take them off.
+
+    Attributes:
+        first: The first one, or nothing where all are 0.
+        strides: Elements between those of matrices along each axis of the stack.
+        step: Between those of columns; 0 where a matrix has one.
+    """
+
+    first: Ref
+    strides: tuple[int, ...]
+    step: int
+
+
 class ComputedWeights(NamedTuple):
     """Where weights lie that are known at run time only, as [filters, rows, columns, channels].
 
@@ -138,6 +152,7 @@ class ComputedWeights(NamedTuple):
         group: Elements between the first filters of groups.
         bias: One value per filter, or nothing.
         stack: The matrices of which this is the first.
+        zeros: What is to be taken off them, where the epilogue asks for that.
     """
 
     weights: Ref
@@ -147,6 +162,7 @@ class ComputedWeights(NamedTuple):
     group: int = 0
     bias: Ref = NoRef()
     stack: Stack = Stack()
+    zeros: ZeroPoints | None = None
 
 
 class Product(NamedTuple, Generic[E]):

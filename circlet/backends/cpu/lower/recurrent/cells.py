@@ -10,8 +10,9 @@ import numpy as np
 
 from circlet.backends.cpu.lower.floats.epilogue import FloatEpilogue
 from circlet.backends.cpu.lower.floats.float_matrix import call_conv_f32
-from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES
+from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES, registers_of
 from circlet.backends.cpu.lower.products.matvec import (
+    MOST_VECTORS,
     Blocks,
     Floats,
     blocks_of,
@@ -20,6 +21,12 @@ from circlet.backends.cpu.lower.products.matvec import (
     whole_registers,
 )
 from circlet.backends.cpu.lower.products.product import View, of_rows
+from circlet.backends.cpu.lower.recurrent.stored import (
+    STORED_ROWS,
+    Stored,
+    call_input_products,
+    state_constants,
+)
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import (
     Context,
@@ -37,6 +44,7 @@ HARD_GATES = 8  # beside one of these
 GATES = {"PLAIN": 1, "GRU": 3, "GRU_AFTER": 3, "LSTM": 4}
 _RESET = "GRU"
 _CANDIDATE = 2
+_MOST_TOGETHER = 4
 
 
 @dataclass(frozen=True)
@@ -89,8 +97,8 @@ class Cells:
             the logistic.
         clip: The largest magnitude that activations of gates see.
         looks: Whether gates have peepholes.
-        in_bytes: Whether weights meet the input and the state as 8 bits leave them, by scales that
-            a run finds.
+        stored: Gives weights of 8 bits of the input and of the state, which then meet bytes by
+            scales that a run finds: the elements of the batch go through a step together.
         part: Tells layers of one op apart.
     """
 
@@ -104,7 +112,7 @@ class Cells:
     activation: str = "TANH"
     clip: float = inf
     looks: bool = False
-    in_bytes: bool = False
+    stored: Callable[[], tuple[Stored, Stored]] | None = None
     part: str = ""
     hard_gates: tuple[float, float] | None = None
 
@@ -119,9 +127,9 @@ class Cells:
         return GATES[self.kind]
 
     @property
-    def is_together(self) -> bool:
-        """Whether the elements of the batch go through a step together: one scale is for all."""
-        return self.in_bytes and self.batches > 1
+    def together(self) -> int:
+        """Elements of the batch whose states meet weights of 8 bits at a time."""
+        return min(self.batches, _MOST_TOGETHER)
 
 
 @dataclass(frozen=True)
@@ -162,15 +170,15 @@ class _Shape:
 
 def call_cells(op: Op, context: Context, cells: Cells, operands: Operands) -> None:
     """Append the calls that run a layer: the product with the input, and the recurrence."""
-    shape = _shape_of(cells, context.vector_bytes // FLOAT_BYTES)
+    shape = _shape_of(cells, context)
     products = _input_products(op, context, cells, operands)
     written = [operands.result, *(tensor for tensor in operands.last if tensor is not None)]
     packed = context.packed(op, f"state{cells.part}", lambda: (_packed(cells, shape), None)).refs
     constants: list[Ref] = [packed[0], NoRef(), NoRef()]
-    if shape.reset is not None:
+    if shape.reset is not None or cells.stored is not None:
         constants[1] = packed[1]
     if cells.looks:
-        constants[2] = packed[1]
+        constants[2] = packed[-1]
     last = [NoRef() if tensor is None else TensorRef(tensor) for tensor in operands.last]
     refs = (
         products,
@@ -186,13 +194,18 @@ def call_cells(op: Op, context: Context, cells: Cells, operands: Operands) -> No
         params,
         (*refs, *last, StopRef()),
         written,
-        tasks=cells.directions * (1 if cells.is_together else cells.batches),
+        tasks=cells.directions * (1 if cells.stored is not None else cells.batches),
         scratch_bytes=FLOAT_BYTES * slots,
     )
 
 
-def _shape_of(cells: Cells, lanes: int) -> _Shape:
+def _shape_of(cells: Cells, context: Context) -> _Shape:
+    lanes = context.vector_bytes // FLOAT_BYTES
     gate = whole_registers(cells.hidden, lanes)
+    if cells.stored is not None:
+        registers = registers_of(context.target, context.vector_bytes).count
+        most = min(MOST_VECTORS, registers // 2 // cells.together)
+        return _Shape(gate, blocks_of(gate * cells.gates, lanes, most), None)
     resets = cells.kind == _RESET
     gates = cells.gates - 1 if resets else cells.gates
     reset = blocks_of(cells.hidden, lanes) if resets else None
@@ -234,7 +247,12 @@ def _product(
     result = context.temporary(op, FLOAT_BYTES * cells.batches * cells.steps * len(matrix))
     product = of_rows(op, data, data, matrix.shape, lambda: matrix, epilogue)
     view = View(result.tensor, 0, 0, 0, len(matrix))
-    if cells.in_bytes:
+    if cells.stored is not None:
+        inputs, _ = cells.stored()
+        if inputs.fits:
+            bias = np.asarray(epilogue.bias, np.float32)
+            call_input_products(op, context, data, inputs, bias, view)
+            return result
         product = product._replace(source=_as_bytes(op, context, data, width))
     call_conv_f32(product._replace(result=view, part=f"{name}{cells.part}"), context)
     return result
@@ -245,7 +263,11 @@ def _packed(cells: Cells, shape: _Shape) -> list[np.ndarray]:
     weights = cells.weights()
     split = _CANDIDATE if shape.reset else cells.gates
     pairs = list(zip(weights.states, weights.state_bias, strict=True))
-    arrays = [_stacked([_gates(w[:split], b[:split], shape) for w, b in pairs])]
+    if cells.stored is None:
+        arrays = [_stacked([_gates(w[:split], b[:split], shape) for w, b in pairs])]
+    else:
+        _, states = cells.stored()
+        arrays = state_constants(states, weights.state_bias, shape.gate, shape.state)
     if shape.reset is not None:
         reset = shape.reset
         last = [pack_floats(w[_CANDIDATE], b[_CANDIDATE], reset) for w, b in pairs]
@@ -267,15 +289,14 @@ def _stacked(parts: list[np.ndarray]) -> np.ndarray:
 def _kernel(cells: Cells, shape: _Shape) -> Kernel:
     activation = ACTIVATIONS[cells.activation] | (HARD_GATES if cells.hard_gates else 0)
     ends = activation, int(cells.looks), int(cells.clip < inf)
-    if cells.is_together:
-        arguments: tuple[int | str, ...] = (shape.state.vectors, *ends)
+    if cells.stored is not None:
+        arguments: tuple[int | str, ...] = (cells.together, shape.state.vectors, *ends)
         return Kernel("recurrent_together.h", "recurrent_together", arguments)
     arguments = (
         f"RECURRENT_{cells.kind}",
         shape.state.vectors,
         shape.reset.vectors if shape.reset else 0,
         *ends,
-        int(cells.in_bytes),
     )
     return Kernel("recurrent_f32.h", "recurrent_f32", arguments)
 
@@ -319,7 +340,25 @@ def _params(cells: Cells, shape: _Shape) -> tuple[dict[str, ParamValue], int]:
         "candidate": candidate,
         "clip": cells.clip,
     }
-    if cells.is_together:
-        layer: dict[str, ParamValue] = {f"layer_{name}": value for name, value in params.items()}
-        return layer, state + 3 * shape.gate * cells.batches
+    if cells.stored is not None:
+        return _together(cells, shape, params)
     return params, candidate + shape.gate + shape.reset_slots
+
+
+def _together(
+    cells: Cells, shape: _Shape, params: dict[str, ParamValue]
+) -> tuple[dict[str, ParamValue], int]:
+    """The fields of `struct recurrent_together_params`, and the floats of scratch memory."""
+    words, slots = -(-cells.hidden // 4), shape.state.slots
+    state = slots * cells.batches
+    stored = state + 2 * shape.gate * cells.batches
+    records = stored + -(-words * cells.batches // 2) * 2
+    params |= {
+        "weights_direction": words * 4 * slots,
+        "reset_direction": STORED_ROWS * slots,
+        "state": state,
+        "cell": state + shape.gate,
+        "candidate": stored,
+    }
+    layer: dict[str, ParamValue] = {f"layer_{name}": value for name, value in params.items()}
+    return {**layer, "words": words, "records": records}, records + 2 * cells.batches

@@ -1,7 +1,6 @@
 """ONNX's LSTM, GRU and RNN over constant weights, in float32.
 
-An LSTM over 8-bit weights, DynamicQuantizeLSTM, is one of floats whose weights see the input and
-the state as 8 bits leave them.
+An LSTM over 8-bit weights, DynamicQuantizeLSTM, is one whose weights see bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from circlet.backends.cpu.lower.recurrent.cells import (
     Weights,
     call_cells,
 )
+from circlet.backends.cpu.lower.recurrent.stored import Stored
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, NoRef, Ref
 from circlet.ir import DType, Op, Tensor
@@ -28,7 +28,6 @@ from circlet.ops.onnx.recurrent import (
     directions_of,
     hard_gates,
     layer_kind,
-    real_weights,
 )
 from circlet.ops.operands import operand
 from circlet.target.targets import Target
@@ -168,21 +167,46 @@ def _ordered(op: Op, values: np.ndarray, order: tuple[int, ...]) -> Floats:
     """
     hidden = _hidden(op)
     parts = np.asarray(values, np.float32).reshape(values.shape[0], -1, hidden, *values.shape[2:])
-    if not (layer_kind(op) == "LSTM" and attributes(op).get("input_forget", 0)):
-        return parts[:, order]
-    made: Floats = parts[:, (0, 0, *order[2:])]
-    made[:, 1] *= -1
+    made: Floats = parts[:, _gates_of(op, order)]
+    if _is_coupled(op):
+        made[:, 1] *= -1
     return made
 
 
-def _real(op: Op, index: int) -> np.ndarray:
-    """Weights, [directions, gates * hidden, operand]; those of 8 bits by scale and zero point."""
-    stored = np.asarray(operand(op, index).data)
-    if not _in_bytes(op):
-        return stored
+def _is_coupled(op: Op) -> bool:
+    return layer_kind(op) == "LSTM" and bool(attributes(op).get("input_forget", 0))
+
+
+def _gates_of(op: Op, order: tuple[int, ...]) -> tuple[int, ...]:
+    """Which gate's constants each gate has."""
+    return (0, 0, *order[2:]) if _is_coupled(op) else order
+
+
+def _stored_weights(op: Op, index: int) -> Stored:
+    """Weights of 8 bits, with signs."""
+    values = np.asarray(operand(op, index).data)
     scale, zero = (op.input(at) for at in _SCALES[index])
-    assert scale is not None
-    return real_weights(stored, np.asarray(scale.data), None if zero is None else zero.data)
+    assert scale is not None and scale.data is not None
+    directions, _, outputs = values.shape
+    sizes, order, hidden = (directions, outputs), _ORDER["LSTM"], _hidden(op)
+    of_values = np.zeros(1, np.int8) if zero is None else np.asarray(zero.data)
+    zeros = np.broadcast_to(of_values.reshape(len(of_values), -1).astype(np.int32), sizes)
+    if values.dtype == np.uint8:
+        values, zeros = (values ^ 0x80).view(np.int8), zeros - 128
+    scales = np.broadcast_to(np.asarray(scale.data).reshape(len(scale.data), -1), sizes)
+    gates = _gates_of(op, order)
+    return Stored(
+        values.swapaxes(1, 2).reshape(directions, -1, hidden, values.shape[1])[:, gates],
+        zeros.reshape(directions, -1, hidden)[:, gates],
+        _ordered(op, scales, order),
+    )
+
+
+def _real(op: Op, index: int) -> Floats:
+    """Weights, [directions, gates, hidden, operand]."""
+    if _in_bytes(op):
+        return _stored_weights(op, index).real
+    return _ordered(op, np.asarray(operand(op, index).data), _ORDER[layer_kind(op)])
 
 
 def _weights(op: Op) -> Weights:
@@ -195,8 +219,7 @@ def _weights(op: Op) -> Weights:
     looks = None
     if peepholes is not None:
         looks = _ordered(op, np.asarray(peepholes.data), _PEEPHOLE_ORDER)
-    rows = _ordered(op, inputs, order), _ordered(op, states, order)
-    return Weights(*rows, of_input, of_state, looks)
+    return Weights(inputs, states, of_input, of_state, looks)
 
 
 def _cells(op: Op) -> Cells:
@@ -216,7 +239,9 @@ def _cells(op: Op) -> Cells:
         _activation(op) or "",
         inf if limit is None else float(limit),
         op.input(_PEEPHOLES) is not None,
-        _in_bytes(op),
+        (lambda: (_stored_weights(op, _WEIGHTS), _stored_weights(op, _STATES)))
+        if _in_bytes(op)
+        else None,
         hard_gates=_hard_gates(op),
     )
 

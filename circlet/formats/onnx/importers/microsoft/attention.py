@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from circlet.formats.onnx.importers.quantisation import MICROSOFT, dequantised
+from circlet.formats.onnx.importers.microsoft.quantised import scaled_product
+from circlet.formats.onnx.importers.quantisation import MICROSOFT
 from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.standard import (
     chosen,
@@ -154,15 +155,15 @@ def projected(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> Te
     return product if bias is None else node.op("ADD", [product, bias])
 
 
-def _three(node: Node, x: Tensor, weights: Tensor, bias: Tensor | None) -> list[Tensor]:
-    """Columns of queries, keys and values of one projection."""
+def _three(node: Node, made: Tensor, weights: Tensor) -> list[Tensor]:
+    """Columns of queries, keys and values of one projection, which `made` is."""
     columns = weights.shape[1] if node.rank(weights) == 2 else None
     sizes = node.ints("qkv_hidden_sizes")
     if sizes is None and columns is not None and columns % 3 == 0:
         sizes = (columns // 3,) * 3
     if sizes is None or len(sizes) != 3 or sum(sizes) != columns:
         raise NotLoweredError("the columns of queries, keys and values are not known")
-    return split(node, projected(node, x, weights, bias), -1, sizes)
+    return split(node, made, -1, sizes)
 
 
 def _self_attention(
@@ -188,16 +189,17 @@ def _first(node: Node, x: Tensor, axis: int) -> Tensor:
 @importer("Attention", domain=MICROSOFT)
 def _attention(node: Node) -> list[Tensor]:
     _refuse_shared(node, 6)
-    columns = _three(node, floats(node), node[1], node.optional(2))
+    made = projected(node, floats(node), node[1], node.optional(2))
+    columns = _three(node, made, node[1])
     return _self_attention(node, columns, node.optional(3), node.optional(4), 5)
 
 
 @importer("QAttention", domain=MICROSOFT)
 def _quantised_attention(node: Node) -> list[Tensor]:
     _refuse_shared(node)
-    x = dequantised(node, node[0], node[3], node.optional(6), 0)
-    weights = dequantised(node, node[1], node[4], node.optional(7), 1)
-    columns = _three(node, x, weights, node[2])
+    zeros = node.optional(6), node.optional(7)
+    made = scaled_product(node, (node[0], node[1]), (node[3], node[4]), zeros, node[2])
+    columns = _three(node, made, node[1])
     return _self_attention(node, columns, node.optional(5), node.optional(8), -1)
 
 
@@ -206,7 +208,8 @@ def _packed_attention(node: Node) -> Tensor:
     """Tokens of several sequences behind each other; one sees those of its own sequence."""
     if node.optional(5) is not None:
         raise NotLoweredError("a bias for each sequence is given")
-    rows = [widened(node, x, 0) for x in _three(node, floats(node), node[1], node[2])]
+    made = projected(node, floats(node), node[1], node[2])
+    rows = [widened(node, x, 0) for x in _three(node, made, node[1])]
     q, k, v = (heads(node, x, node.whole("num_heads")) for x in rows)
     places = counting(node, size_of(node, q, 2))
     ends = widened(node, node.cast(node[4], DType.INT32), 1)

@@ -13,7 +13,7 @@ from circlet.ir import DType, Tensor
 _WINDOWS = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
-def _scaled_product(
+def scaled_product(
     node: Node,
     operands: tuple[Tensor, Tensor],
     scales: tuple[Tensor, Tensor],
@@ -31,13 +31,13 @@ def _scaled_product(
 def _dynamic_mat_mul(node: Node) -> Tensor:
     x, scale, zero = standards(node, "DynamicQuantizeLinear", [node[0]], 3)
     zeros = (zero, node.optional(3))
-    return _scaled_product(node, (x, node[1]), (scale, node[2]), zeros, node.optional(4))
+    return scaled_product(node, (x, node[1]), (scale, node[2]), zeros, node.optional(4))
 
 
 @importer("MatMulIntegerToFloat", domain=MICROSOFT)
 def _mat_mul_to_float(node: Node) -> Tensor:
     zeros = (node.optional(4), node.optional(5))
-    return _scaled_product(node, (node[0], node[1]), (node[2], node[3]), zeros, node.optional(6))
+    return scaled_product(node, (node[0], node[1]), (node[2], node[3]), zeros, node.optional(6))
 
 
 @importer("QLinearConv", domain=MICROSOFT)
