@@ -198,7 +198,7 @@ def test_reshapes_stay_where_others_read_them() -> None:
 
 
 def test_native_levels_hold_no_pass_that_only_files_gain_by() -> None:
-    only = {"recognise-activations", "merge-scales", "join-layers", "simplify-pads"}
+    only = {"recognise-norms", "merge-scales", "join-layers", "simplify-pads"}
     assert only.isdisjoint(item.name for item in pipeline("O2").passes)
 
 

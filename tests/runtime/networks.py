@@ -8,7 +8,7 @@ from circlet.formats import dumps
 from circlet.ir import DType, Quantization
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
-from tests.windows import conv2d_attrs
+from tests.windows import conv2d_attrs, depthwise_attrs
 
 F32, I8 = DType.FLOAT32, DType.INT8
 
@@ -46,6 +46,17 @@ def mixed(depth: int = 3) -> bytes:
     for index in range(depth):
         t = b.op("TANH" if index % 2 else "RELU", [t], name=f"layer{index}")
     return tflite(b.output(t))
+
+
+def depthwise(width: int, channels: int = 8) -> bytes:
+    """3x3 windows of int8 over "x" [1, 6, width, channels]."""
+    b, random = builder(), np.random.default_rng(0)
+    quant = Quantization.per_tensor(0.05, 3)
+    x = b.input("x", I8, (1, 6, width, channels), quant)
+    values = random.integers(-127, 128, (1, 3, 3, channels)).astype(np.int8)
+    weights = b.constant("w", values, Quantization.per_channel([0.02] * channels, 3))
+    y = b.op("DEPTHWISE_CONV_2D", [x, weights, None], depthwise_attrs(), name="y", quant=quant)
+    return tflite(b.output(y))
 
 
 def convolutions(size: int = 48, channels: int = 32, depth: int = 4, window: int = 3) -> bytes:

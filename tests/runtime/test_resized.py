@@ -86,6 +86,13 @@ def test_a_resize_compiles_nothing_and_gives_the_bits_of_a_fresh_session(kind: s
         assert_equal_bits(resized, Session(source, shapes={"x": shape}))
 
 
+@pytest.mark.parametrize(("first", "then"), [(32, 33), (33, 32), (32, 8), (5, 40)])
+def test_pixels_that_are_joined_in_one_size_need_not_be_in_another(first: int, then: int) -> None:
+    source, shape = networks.depthwise(first), (1, 6, then, 8)
+    resized = Session(source).resized({"x": shape})
+    assert_equal_bits(resized, Session(source, shapes={"x": shape}))
+
+
 @pytest.mark.usefixtures("no_compiler")
 def test_images_that_outgrow_the_cache_compile_nothing_either() -> None:
     first = Session(network("fp32", 2, 64))

@@ -32,6 +32,11 @@ class Border(NamedTuple):
     def __bool__(self) -> bool:
         return any(self)
 
+    @property
+    def sides(self) -> dict[str, int]:
+        """Rows and columns by their names."""
+        return {"top": self.top, "left": self.left, "bottom": self.bottom, "right": self.right}
+
 
 _NO_BORDER = Border()
 

@@ -54,5 +54,5 @@ def test_blocks_of_4_bit_weights_use_their_scales() -> None:
     real = blockwise_real(weights)
     assert real is not None
     wanted = x.astype(np.float64) @ real.T
-    assert np.abs(result - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert np.abs(result - wanted).max() <= 0.02 * np.abs(wanted).max()  # of inputs of 8 bits
     assert all(row["backend"] == "cpu" for row in session.placement)

@@ -198,7 +198,7 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
     in_batch, in_row, in_pixel = call.in_strides
     channels = operand(op, 1).static_shape[3]
     tiling = context.choose(op, _choice(call, (out.height, width), context))
-    name = _packing(call, tiling)
+    name = _packing(call.together, tiling)
     packed = context.packed(op, name, lambda: _pack_call(call, tiling, context))
     params: dict[str, ParamValue] = {
         "in_batch": in_batch,
@@ -233,7 +233,7 @@ def call_depthwise(call: Depthwise, context: Context) -> None:
 def _tiling(call: Depthwise, context: Context) -> Tiling:
     """The best tiling; for another size of the network, among those that are there for the op."""
     for family in call.tilings if context.reuses else ():
-        known = context.reused(call.op, _packing(call, family))
+        known = context.reused(call.op, _packing(call.together, family))
         if known is None:
             continue
         for tiling in family.tilings():
@@ -255,10 +255,10 @@ def _choice(call: Depthwise, size: tuple[int, int], context: Context) -> Knob[Ti
     )
 
 
-def _packing(call: Depthwise, tiling: Tiling | Tilings) -> str:
+def _packing(together: int, tiling: Tiling | Tilings) -> str:
     """A name for the packed constants."""
     blocks = tiling.blocks
-    return f"depthwise_q8 {blocks.whole} {blocks.rest} {tiling.rows} {call.together}"
+    return f"depthwise_q8 {blocks.whole} {blocks.rest} {tiling.rows} {together}"
 
 
 def _kernel(call: Depthwise, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
@@ -335,16 +335,8 @@ def _lower(op: Op, context: Context) -> None:
     data, lanes = context.layout(source), context.vector_bytes // 4
     offset = activation_offset(source, context.target)
     parts = partial(split_weights, op)
-    out = context.layout(op.outputs[0])
-    size, channels = (out.height, out.width), operand(op, 1).static_shape[3]
-    is_dense = data.pixel_stride == out.pixel_stride == channels
-    has_parts, together = operand(op, 1).dtype is DType.UINT8, 1
-    if is_dense:
-        together = pixels_together(window_of(op), out.width, channels, has_parts, context)
-    if together > 1:
-        tilings = joined_tilings(window_of(op), size, channels, together, context)
-    else:
-        tilings = tilings_of(window_of(op), size, channels, context)
+    together, tilings = _tilings(op, context)
+    channels = operand(op, 1).static_shape[3]
 
     def requantise(parts: tuple[Int8, ...], blocks: Blocks) -> Requantisation:
         folded, order = fold_input_zero(op, parts, offset), blocks.order(lanes)
@@ -356,6 +348,23 @@ def _lower(op: Op, context: Context) -> None:
     place, bounds = first_taps(op, data).ref, output_bounds(op)
     call = Depthwise(op, parts, requantise, tilings, strides, offset != 0, place, bounds)
     call_depthwise(call._replace(together=together), context)
+
+
+def _tilings(op: Op, context: Context) -> tuple[int, list[Tilings]]:
+    """Neighbouring pixels that are one, and what may be done together.
+
+    Another size of the network joins pixels only where the first one does.
+    """
+    data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    window, size, channels = window_of(op), (out.height, out.width), operand(op, 1).static_shape[3]
+    has_parts = operand(op, 1).dtype is DType.UINT8
+    if data.pixel_stride == out.pixel_stride == channels:
+        together = pixels_together(window, out.width, channels, has_parts, context)
+        joined = joined_tilings(window, size, channels, together, context)
+        is_there = any(context.reused(op, _packing(together, family)) for family in joined)
+        if together > 1 and (is_there or not context.reuses):
+            return together, joined
+    return 1, tilings_of(window, size, channels, context)
 
 
 LOWERINGS.add(

@@ -171,7 +171,7 @@ def quantise_images(op: Op, context: Context, image: Layout) -> QuantisedImages:
         "height": data.height,
         "width": data.width,
         "depth": data.channels,
-        **image.border._asdict(),
+        **image.border.sides,
     }
     return _quantise(op, context, params, data.batch)
 

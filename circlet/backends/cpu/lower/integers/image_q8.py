@@ -23,10 +23,15 @@ Requantise = Callable[[Int8, ChannelOrder], Requantisation]
 
 
 def is_image(product: Product[Any], context: Context) -> bool:
-    """Whether the kernel takes a product, and in less time than that of registers of channels."""
+    """Whether the kernel takes a product, and in less time than that of registers of channels.
+
+    Another size of the network keeps the kernel that the first one has.
+    """
     if not (has_dot(context.target) and context.target.has("avx512vbmi")):
         return False
     row = product.im2col
+    if context.reuses:
+        return context.reused(product.op, _packing(row)) is not None
     return (
         context.vector_bytes == 64
         and product.computed is None
@@ -52,6 +57,11 @@ def _cycles_of_channels(product: Product[Any], lanes: int) -> float:
     return product.width * (words * (vectors + _SPLAT) + vectors * _REQUANTISE_CHANNELS)
 
 
+def _packing(row: Im2colRow) -> str:
+    """A name for the packed constants."""
+    return f"conv_q8_image {row.rows} {row.length}"
+
+
 def call_image(product: Product[Any], requantise: Requantise, context: Context) -> None:
     """Append the call of the kernel."""
     op, row, lanes = product.op, product.im2col, context.vector_bytes // 4
@@ -64,7 +74,7 @@ def call_image(product: Product[Any], requantise: Requantise, context: Context) 
         scaling = requantise(weights, order)
         return [pack_words(weights, row, block), scaling.parameters], scaling.form
 
-    packed = context.packed(op, f"conv_q8_image {row.rows} {row.length}", pack)
+    packed = context.packed(op, _packing(row), pack)
     flip, sums = int(product.epilogue.flip), int(product.epilogue.weight_zero != 0)
     arguments = (product.source.pixel, row.rows, row.length, block, packed.fact, flip, sums)
     row_tiles = -(-product.width // lanes)

@@ -54,7 +54,7 @@ def stored_images(op: Op, context: Context, border: Border, zero: Ref) -> Stored
         "image_height": source.height,
         "image_width": source.width,
         "image_depth": source.channels,
-        **{f"image_{side}": size for side, size in border._asdict().items()},
+        **{f"image_{side}": size for side, size in border.sides.items()},
         "rows": rows,
         "flip": offset,
     }
