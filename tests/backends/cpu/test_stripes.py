@@ -124,6 +124,12 @@ def _from_pixels(layers: Layers) -> None:
     layers.done(layers.conv(layers.depthwise(x), 16))
 
 
+def _apart(layers: Layers) -> None:
+    """Rows of a window of so many channels find no room in the first cache side by side."""
+    x = layers.depthwise(layers.conv(layers.image(1, 7, 70, 4), 128))
+    layers.done(layers.conv(layers.depthwise(x, stride=2), 3))
+
+
 def _dilated(layers: Layers) -> None:
     x = layers.conv(layers.image(1, 15, 16, 8), 16)
     layers.done(layers.depthwise(x, dilation=2))
@@ -147,6 +153,7 @@ CHAINS: dict[str, Callable[[Layers], None]] = {
     "valid": _valid,
     "deep": _deep,
     "from_pixels": _from_pixels,
+    "apart": _apart,
     "dilated": _dilated,
     "images": _images,
     "inside": _inside,
