@@ -100,7 +100,7 @@ struct lstm_q8_to {
 };
 
 CIRCLET_INLINE void lstm_q8_store(const struct lstm_q8_to *to, int64_t i, vi y) {
-    v_narrow_i8((int8_t *)to->words + i, CIRCLET_DOT_SIGNED ? y : y ^ 128);
+    v_narrow_i8((int8_t *)to->words + i, y ^ (CIRCLET_DOT_SIGNED ? 0 : 128));
     if (to->out && i < to->count)
         element_store_i32(to->out + i, y, s_min_i64(CIRCLET_LANES, to->count - i), ELEMENT_I8);
 }
