@@ -8,7 +8,7 @@ from typing import NamedTuple
 from circlet.backends.cpu.abi import LINE_BYTES, align
 from circlet.backends.cpu.layout import Border
 from circlet.backends.cpu.lower.copy import element_bytes, fill_pattern, zero_value
-from circlet.backends.cpu.lower.products.windows import pixel_gap
+from circlet.backends.cpu.lower.products.windows import conv_border, depthwise_border, pixel_gap
 from circlet.backends.cpu.lower.stripes.calls import RowCalls
 from circlet.backends.cpu.lower.stripes.layers import ImageStrides, Part, Strides, rows_of
 from circlet.backends.cpu.lower.stripes.table import (
@@ -212,13 +212,10 @@ def _takes(op: Op, target: Target) -> None:
 
 def _borders(op: Op) -> dict[int, Border]:
     first = Part(_parts(op)[0])
-    _, height, width, _ = first.source.static_shape
-    (top, bottom), (left, right) = first.window.pads(height, width)
-    border = Border(top, left, bottom, right)
-    if border and first.layer.kind == "DEPTHWISE_CONV_2D":
-        gap = pixel_gap(first.source, left + width + right, first.window.rows.size)
-        border = border._replace(channels=gap)
-    return {0: border} if border else {}
+    if first.is_copy:
+        return {}
+    is_depthwise = first.layer.kind == "DEPTHWISE_CONV_2D"
+    return depthwise_border(first.layer) if is_depthwise else conv_border(first.layer)
 
 
 def _lower(op: Op, context: Context) -> None:
