@@ -58,17 +58,20 @@ class BlockwiseToNbits:
         rewriter = Rewriter(graph)
         stored: dict[Tensor, tuple[Tensor, Tensor]] = {}
         for op in rewriter.ops():
-            if op.kind == "FULLY_CONNECTED" and _is_blockwise(op):
-                weights = operand(op, 1)
-                if weights not in stored:
-                    stored[weights] = self._stored(weights)
-                rewriter.replace([op], *_parts(op, *stored[weights]))
+            if op.kind != "FULLY_CONNECTED" or not _is_blockwise(op):
+                continue
+            weights = operand(op, 1)
+            if weights not in stored:
+                scales = block_scales(weights)
+                if scales is None:
+                    continue
+                stored[weights] = self._stored(weights, scales)
+            rewriter.replace([op], *_parts(op, *stored[weights]))
         return rewriter.finish()
 
-    def _stored(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+    def _stored(self, weights: Tensor, scales: np.ndarray) -> tuple[Tensor, Tensor]:
         """Weights and scales as MatMulNBits reads them."""
-        scales = block_scales(weights)
-        assert scales is not None and weights.data is not None
+        assert weights.data is not None
         rows, depth = weights.static_shape
         raw = np.asarray(weights.data).reshape(-1).view(np.uint8)[: rows * depth // 2]
         self.budget.charge(raw.nbytes + scales.nbytes, weights.name, "its elements from 0 up")
@@ -78,6 +81,7 @@ class BlockwiseToNbits:
 
 
 def _is_blockwise(op: Op) -> bool:
+    """Whether a layer is of floats and INT4 weights in blocks, whose scales may be unfit."""
     weights, bias = op.input(1), op.input(2)
     data = op.input(0)
     if data is None or weights is None or weights.dtype is not DType.INT4:
@@ -94,7 +98,7 @@ def _is_blockwise(op: Op) -> bool:
     if len(op.outputs[0].shape) != len(data.shape) and None in op.outputs[0].shape:
         return False
     is_whole = weights.data.nbytes * 2 >= shape[0] * shape[1] > 0
-    return is_whole and weights.sparsity is None and block_scales(weights) is not None
+    return is_whole and weights.sparsity is None
 
 
 def _parts(op: Op, weights: Tensor, scales: Tensor) -> list[Op]:
