@@ -50,8 +50,9 @@ struct block_bits_scale {
 /* Weights of 8 bits are stored less 128 where the dot product takes signed bytes. */
 #define BLOCK_BITS_IS_CENTRED(BITS) ((BITS) == 8 && CIRCLET_DOT_SIGNED)
 
-/* Whether sums of a block are of 16 bits until its end: each adds 16 products up to 15 * 128. */
+/* Whether SMLAL adds products of bytes to sums of 16 bits: on Arm before dot products. */
 #define BLOCK_BITS_BY_SMLAL (CIRCLET_DOT_SIGNED && !CIRCLET_HAS_DOT4)
+/* Whether sums of a block are of 16 bits until its end: each adds 16 products up to 15 * 128. */
 #define BLOCK_BITS_IS_NARROW(BITS) ((CIRCLET_HAS_PAIRS || BLOCK_BITS_BY_SMLAL) && (BITS) == 4)
 #define BLOCK_BITS_DIGIT(BITS) (CIRCLET_HAS_PAIRS && (BITS) == 8 ? 7 : 8)
 
@@ -200,8 +201,8 @@ CIRCLET_INLINE vi block_bits_whole(struct block_bits_sum sum, const int BITS) {
 }
 
 /* Digits' sums as one, modulo 2^32. */
-CIRCLET_INLINE vi block_bits_joined(const struct block_bits_sum *sums, int32_t correction, const int BITS,
-                                    const int DIGITS) {
+CIRCLET_INLINE vi block_bits_joined(const struct block_bits_sum *sums, int32_t correction,
+                                    const int BITS, const int DIGITS) {
     vu all = (vu)v_zero_i32();
     CIRCLET_UNROLL for (int d = DIGITS - 1; d >= 0; d--) {
         all = (all << BLOCK_BITS_DIGIT(BITS)) + (vu)block_bits_whole(sums[d], BITS);
@@ -228,9 +229,10 @@ CIRCLET_INLINE vi8 block_bits_data(const int8_t *digits, const int j, const int 
 }
 
 /* What a block of inputs of MR rows adds to NV of PACK vectors of outputs, in steps. */
-CIRCLET_INLINE void block_bits_sums(struct block_bits_sum (*sums)[4][3], const uint8_t *w, const int8_t *digits,
-                                    int64_t step, const int BITS, const int DIGITS, const int MR,
-                                    const int NV, const int PACK) {
+CIRCLET_INLINE void block_bits_sums(struct block_bits_sum (*sums)[4][3], const uint8_t *w,
+                                    const int8_t *digits, int64_t step, const int BITS,
+                                    const int DIGITS, const int MR, const int NV,
+                                    const int PACK) {
     CIRCLET_UNROLL for (int j = 0; j < BITS; j++) {
         vu8 low[4], high[4];
         CIRCLET_UNROLL for (int v = 0; v < NV; v++) {

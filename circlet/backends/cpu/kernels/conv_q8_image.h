@@ -59,7 +59,8 @@ CIRCLET_INLINE vu8 conv_q8_image_word(const uint8_t *at, int64_t count, const in
 #endif
 }
 
-/* All words of the windows of which the first is at `in`, and their number; `pixels` windows are there. */
+/* All words of the windows of which the first is at `in`, and their number; `pixels` windows are
+ * there. */
 CIRCLET_INLINE int conv_q8_image_words(vu8 *words, const uint8_t *in, int64_t run_down,
                                        int64_t pixels, const struct conv_q8_image_shape s) {
     const int tail = s.length % 4, whole = s.length - tail, sharing = tail ? 4 / tail : 1;
@@ -81,8 +82,8 @@ CIRCLET_INLINE int conv_q8_image_words(vu8 *words, const uint8_t *in, int64_t ru
     return count;
 }
 
-/* Four pixels of four channels in 128 bits, the pixels of a channel side by side, and then the channels
- * of a pixel. */
+/* Four pixels of four channels in 128 bits, the pixels of a channel side by side, and then the
+ * channels of a pixel. */
 #define CONV_Q8_IMAGE_TURN(o) \
     (o), (o) + 4, (o) + 8, (o) + 12, (o) + 1, (o) + 5, (o) + 9, (o) + 13, \
     (o) + 2, (o) + 6, (o) + 10, (o) + 14, (o) + 3, (o) + 7, (o) + 11, (o) + 15

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from circlet.backends.cpu.abi import LINE_BYTES, align
+from circlet.backends.cpu.lower.floats.tiles import registers_of
 from circlet.backends.cpu.lower.integers.q8 import has_dot
 from circlet.backends.cpu.lower.integers.requantisation import (
     FIXED,
@@ -47,7 +48,8 @@ from circlet.ops.lstm_int8 import GateParts, Parts, Product, parts_of
 from circlet.ops.lstm_operands import cells, gates, inputs, outputs
 from circlet.target.targets import Target
 
-_SUMS, _SUMS_OF_FEW_REGISTERS = 24, 8  # of 32 registers, and of 16
+_FEW_REGISTERS = 16
+_SUMS, _SUMS_OF_FEW_REGISTERS = 24, 8  # of 32 registers, and of 16 or fewer
 _MOST_AHEAD = 4
 
 
@@ -105,7 +107,7 @@ def _factors(parts: Sequence[GateParts]) -> dict[str, ParamValue]:
 
 def _ahead(shape: Shape, context: Context) -> int:
     """Steps whose products with inputs are made together: what registers hold the sums of."""
-    has_many = context.vector_bytes == 64 or context.target.arch in ("aarch64", "riscv64")
+    has_many = registers_of(context.target, context.vector_bytes).count > _FEW_REGISTERS
     sums = _SUMS if has_many else _SUMS_OF_FEW_REGISTERS
     if not has_dot(context.target):
         sums //= 2
