@@ -73,12 +73,12 @@ def _product(op: Op) -> Op:
         left = _shaped(left, (1, *left.static_shape))
     if len(right.static_shape) == 1:
         right = _shaped(right, (*right.static_shape, 1))
-    turned = BatchMatMulAttrs(bool(attrs.get("transA", 0)), bool(attrs.get("transB", 0)))
-    rows = left.static_shape[-1 if turned.adj_x else -2]
-    columns = right.static_shape[-2 if turned.adj_y else -1]
+    transposed = BatchMatMulAttrs(bool(attrs.get("transA", 0)), bool(attrs.get("transB", 0)))
+    rows = left.static_shape[-1 if transposed.adj_x else -2]
+    columns = right.static_shape[-2 if transposed.adj_y else -1]
     stack = np.broadcast_shapes(left.static_shape[:-2], right.static_shape[:-2])
     result = _shaped(op.outputs[0], (*stack, rows, columns))
-    return Op("BATCH_MATMUL", [left, right], [result], turned, op.origin)
+    return Op("BATCH_MATMUL", [left, right], [result], transposed, op.origin)
 
 
 def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
