@@ -9,12 +9,14 @@ from circlet.backends.cpu.lower.elementwise.float_forms import in_floats
 from circlet.ir import DType, Graph, Quantization
 from circlet.ops.arithmetic import MulAttrs
 from circlet.ops.build import builder
+from circlet.ops.expr import Param, Scalar, leaves
 from circlet.ops.scalars import element_scalar
 from tests.backends.cpu.harness import AND_V3, check_native, runnable
 from tests.tiers import slow
 
 # Scales of operands and result. With powers of two many results lie half way between integers.
 SCALES = [(0.05, 0.002, 0.05), (0.013, 0.7, 0.9), (1.0, 0.5, 1.0), (0.25, 0.25, 0.125), (3.0, 3, 1)]
+TWICE = SCALES[1]  # some products end so close to a half that one rounding takes them across
 
 
 def _graph(kind: str, dtype: DType, scales: tuple[float, float, float]) -> Graph:
@@ -29,6 +31,10 @@ def _graph(kind: str, dtype: DType, scales: tuple[float, float, float]) -> Graph
     first = made.input("first", dtype, (256, 256), quants[0])
     attrs = [MulAttrs("RELU")] if kind == "MUL" else []
     return made.output(made.op(kind, [first, second], *attrs, name="y", quant=quants[2])).build()
+
+
+def _params(scalar: Scalar) -> list[Param]:
+    return [leaf for leaf in leaves(scalar.expr) if isinstance(leaf, Param)]
 
 
 def _all_values(dtype: DType) -> np.ndarray:
@@ -55,6 +61,13 @@ def test_usual_scales_have_a_form_in_floats(kind: str) -> None:
     form = in_floats(op, exact)
     assert form.expr != exact.expr
     assert {"output", "alpha"} & set(form.params)
+
+
+def test_products_that_end_close_to_a_half_are_rounded_twice() -> None:
+    (op,) = _graph("MUL", DType.INT8, TWICE).ops
+    exact = element_scalar(op)
+    assert exact is not None
+    assert "output_power" in {leaf.name for leaf in _params(in_floats(op, exact))}
 
 
 def test_operators_that_rescale_nothing_stay_integers() -> None:

@@ -2,15 +2,18 @@
 
 Records rescale by mantissas of 31 bits and round twice, in 64 bits:
 
-    clamp(rdbpot(srdhm(x << left, multiplier), right) + zero)   ->   clamp(round(x * factor + zero))
+    clamp(rdbpot(srdhm(x << left, multiplier), right) + zero)
+        ->  clamp(round(x * factor + zero))                       rounded once
+        ->  clamp(round(round(x * factor) * 2^-right) + zero)     or twice
 
-Products of two bytes are exact in floats, and one rounding nearly always gives the same as two. All
-operands, 65536 pairs at most, are compared; where one differs the record's expression stays.
+Products of two bytes are exact in floats. One rounding gives the same as two where few products end
+close to a half; else both are made. All operands, 65536 pairs at most, are compared; where one
+differs in either form the record's expression stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -24,6 +27,7 @@ _SAME = frozenset({"add", "sub", "mul", "neg", "ge", "gt", "le", "lt", "select",
 _NUDGES = tuple(sign * 2.0**-power for power in (14, 12, 10) for sign in (1, -1))
 _STRETCHES = tuple(sign * 2.0**-power for power in (23, 22, 21, 24) for sign in (1, -1))
 _MOST_OPERANDS = 2
+_AWAY = 1 + 2.0**-20  # rounds halves away from zero
 
 _Params = tuple[tuple[str, Number], ...]
 
@@ -44,15 +48,18 @@ def _float_form(
     exact: Expr, params: _Params, types: tuple[DType, ...]
 ) -> tuple[Expr, _Params] | None:
     """An expression in floats and parameters that equal an exact one for all operands, or None."""
-    form = _rounded_once(exact)
     known, operands = dict(params), _all_operands(types)
-    if form is None or "zero_out" not in known:
+    forms = [
+        form for form in (_in_floats(exact, _once), _in_floats(exact, _twice)) if form is not None
+    ]
+    if not forms or "zero_out" not in known:
         return None
     wanted = evaluate(exact, operands, known)
-    for nudge, stretch in _variants():
-        tried = _float_params(known, nudge, stretch)
-        if np.array_equal(evaluate(form, operands, tried), wanted):
-            return form, tuple(tried.items())
+    for form in forms:
+        for nudge, stretch in _variants():
+            tried = _float_params(known, nudge, stretch)
+            if np.array_equal(evaluate(form, operands, tried), wanted):
+                return form, tuple(tried.items())
     return None
 
 
@@ -75,27 +82,41 @@ def _float_params(known: dict[str, Number], nudge: float, stretch: float) -> dic
     params["zero_out"] = float(np.float32(known["zero_out"] + nudge))
     for name in [name for name in known if name.endswith("_multiplier")]:
         rescaling = name.removesuffix("_multiplier")
-        shift = known.get(f"{rescaling}_left", 0) - known[f"{rescaling}_right"] - _MANTISSA_BITS
-        factor = known[name] * 2.0**shift
-        params[rescaling] = float(np.float32(factor * (1 + stretch)))
+        shift = known.get(f"{rescaling}_left", 0) - _MANTISSA_BITS
+        factor = known[name] * 2.0**shift * (1 + stretch)
+        power = 2.0 ** -known[f"{rescaling}_right"]
+        params[rescaling] = float(np.float32(factor * power))
+        params[f"{rescaling}_high"] = float(np.float32(factor))
+        params[f"{rescaling}_power"] = power * _AWAY
     return params
 
 
+def _once(value: Expr, name: str) -> Expr:
+    return value * Param(name, "f32")
+
+
+def _twice(value: Expr, name: str) -> Expr:
+    high = call("round_half_even", value * Param(f"{name}_high", "f32"))
+    return call("round_half_even", high * Param(f"{name}_power", "f32"))
+
+
 @lru_cache(maxsize=256)
-def _rounded_once(expr: Expr) -> Expr | None:
+def _in_floats(expr: Expr, rescaled: Callable[[Expr, str], Expr]) -> Expr | None:
     """min(max(value + zero, low), high) over floats, rounded before it is clamped."""
     if not isinstance(expr, Call) or expr.function != "min":
         return None
     inner, high = expr.args
     if not isinstance(inner, Call) or inner.function != "max":
         return None
-    value, least, most = (_floats(part) for part in (*inner.args, high))
+    value, least, most = (_floats(part, rescaled) for part in (*inner.args, high))
     if value is None or least is None or most is None:
         return None
-    return call("to_i32", clamp(call("round_half_even", value), least, most))
+    if rescaled is _once:
+        value = call("round_half_even", value)
+    return call("to_i32", clamp(value, least, most))
 
 
-def _floats(expr: Expr) -> Expr | None:
+def _floats(expr: Expr, rescaled: Callable[[Expr, str], Expr]) -> Expr | None:
     """The same over floats, rescaling as products with factors; None where that has no meaning."""
     if isinstance(expr, Var):
         return Var(expr.index)
@@ -105,15 +126,15 @@ def _floats(expr: Expr) -> Expr | None:
         return Const(float(expr.value))
     assert isinstance(expr, Call)
     if expr.function == "rdbpot":
-        return _rescaled(expr)
-    args = [_floats(arg) for arg in expr.args]
+        return _rescaled(expr, rescaled)
+    args = [_floats(arg, rescaled) for arg in expr.args]
     if expr.function not in _SAME or None in args:
         return None
     return Call(expr.function, tuple(arg for arg in args if arg is not None))
 
 
-def _rescaled(expr: Call) -> Expr | None:
-    """What `expr.rescale` or `fixed.rescale_down` made, as a product."""
+def _rescaled(expr: Call, rescaled: Callable[[Expr, str], Expr]) -> Expr | None:
+    """What `expr.rescale` or `fixed.rescale_down` made, as products."""
     high, right = expr.args
     if not isinstance(right, Param) or not isinstance(high, Call) or high.function != "srdhm":
         return None
@@ -125,5 +146,5 @@ def _rescaled(expr: Call) -> Expr | None:
         if value.args[1] != Param(f"{name}_left"):
             return None
         value = value.args[0]
-    floats = _floats(value)
-    return None if floats is None else floats * Param(name, "f32")
+    floats = _floats(value, rescaled)
+    return None if floats is None else rescaled(floats, name)
