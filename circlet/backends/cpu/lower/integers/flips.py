@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -60,15 +61,33 @@ def _is_narrow(product: Product[Any], target: Target) -> bool:
 
 def are_apart(product: Product[Any], row: Im2colRow) -> bool:
     """Whether most of what lies between the first and the last pixel of a tile is not read."""
-    return row.rows == 1 and product.source.pixel > _MOST_APART * row.length
+    return row.rows == 1 and product.source.pixel > _MOST_APART * _pixel_bytes(product, row)
 
 
-def flipped_rows(product: Product[Any], row: Im2colRow, pixels: int) -> dict[str, int]:
-    """Parameters of the flipped copy of the rows that so many outputs of a row read."""
-    window = (row.columns - 1) * row.column_step + row.length
-    row_bytes = (pixels - 1) * product.source.pixel + window
-    apart = -(-row_bytes // ROW_ALIGNMENT) * ROW_ALIGNMENT
-    return {"flip_bytes": row_bytes, "flip_down": row.row_step, "run_down": apart}
+def _pixel_bytes(product: Product[Any], row: Im2colRow) -> int:
+    """Bytes from the first of a run to the last of the same run of the last group."""
+    return (product.groups - 1) * product.shape[3] + row.length
+
+
+def flipped_rows(
+    product: Product[Any], row: Im2colRow, pixels: int, *, apart: bool = False
+) -> dict[str, int]:
+    """Parameters of the flipped copy of the rows that so many outputs of a row read.
+
+    Args:
+        apart: Whether groups of channels are copied by themselves.
+    """
+    read, windows = _pixel_bytes(product, row), product.source.pixel
+    row_bytes = (pixels - 1) * windows + (row.columns - 1) * row.column_step + read
+    pitch = gcd(windows, row.column_step)
+    pieces = product.groups > 1 and (apart or read < pitch)
+    return {
+        "flip_bytes": row_bytes,
+        "flip_down": row.row_step,
+        "flip_pixel": pitch,
+        "flip_pixels": (row_bytes - read) // pitch + 1 if pieces else 1,
+        "run_down": -(-row_bytes // ROW_ALIGNMENT) * ROW_ALIGNMENT,
+    }
 
 
 def grouped_bytes(product: Product[Any], row: Im2colRow) -> int:
