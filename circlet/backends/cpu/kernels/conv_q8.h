@@ -46,6 +46,8 @@ struct conv_q8_params {
     int32_t runs_down;     /* rows of taps */
     int32_t runs_across;   /* runs of one row of taps */
     int32_t run_bytes;     /* bytes of a run */
+    int32_t flip_rows;     /* flipped rows: rows of taps that scratch holds */
+    int32_t flip_kept;     /* flipped rows: of them, those that two rows of outputs share */
     int32_t flip_pixels;   /* groups, flipped rows: pixels to copy by themselves, or 1 */
     int32_t gather_rows;   /* gathered windows: their rows of taps */
     int32_t channels;      /* output channels of a group */
@@ -287,16 +289,16 @@ CIRCLET_INLINE struct conv_q8_pieces conv_q8_pieces_of(const struct conv_q8_para
 }
 
 /* Copies the rows of taps of one row of outputs, or of a tile, to scratch, run_down elements apart:
- * gathered, top bits changed, or widened. */
+ * gathered, top bits changed, or widened; all but the first `kept`, which are there. */
 CIRCLET_INLINE void conv_q8_copy_rows(const struct conv_q8_params *p, const uint8_t *in,
-                                      void *scratch, struct conv_q8_pieces pieces,
+                                      void *scratch, struct conv_q8_pieces pieces, int32_t kept,
                                       const int pixels, const int flip, const int run) {
     const int flips = CONV_Q8_FLIPS(flip) && !(flip & CONV_Q8_KEEP_TOPS);
     if (flip & CONV_Q8_GATHER) {
         conv_q8_gather(p, in, scratch, pixels, run, flips ? 0x80 : 0, flip & CONV_Q8_WIDE);
         return;
     }
-    for (int y = 0; y < p->runs_down; y++)
+    for (int y = kept; y < p->runs_down; y++)
         for (int64_t i = 0; i < pieces.count; i++) {
             const int64_t at = pieces.first + i * p->flip_pixel, to = y * p->run_down + at;
             const uint8_t *from = in + y * p->flip_down + at;
@@ -304,6 +306,16 @@ CIRCLET_INLINE void conv_q8_copy_rows(const struct conv_q8_params *p, const uint
                 conv_q8_widen_row((int16_t *)scratch + to, from, pieces.bytes, flips ? 0x80 : 0);
             else conv_q8_flip_row((uint8_t *)scratch + to, from, pieces.bytes);
         }
+}
+
+/* Makes the rows of taps of the next row of outputs those behind the others in scratch, while there
+ * is room. Returns which of them is the first one; of those that are there, `kept` stay. */
+CIRCLET_INLINE int32_t conv_q8_next_rows(const struct conv_q8_params *p, int32_t first,
+                                         int32_t *kept) {
+    int32_t next = first + p->runs_down - p->flip_kept;
+    if (*kept && next + p->runs_down <= p->flip_rows) return next;
+    *kept = 0;
+    return 0;
 }
 
 /* All blocks from `block` to `last` of the tile at `in`, whose outputs are `to` elements from the
@@ -387,7 +399,8 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
     const struct conv_q8_params *p = &tile_params;
     if (flip & CONV_Q8_GATHER) tile_params.in.pixel = params->gather_pixel;
     const int64_t tiles = (int64_t)p->rows * p->row_tiles;
-    int32_t row_ready = -1, split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
+    uint8_t *rows = scratch; /* of taps, of the row of outputs `row_ready` */
+    int32_t first_row = 0, row_ready = -1, split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
     int32_t line = tile / p->row_tiles, place = tile % p->row_tiles;
     int32_t image = line / p->image_rows, row = line % p->image_rows;
     int64_t block = (int64_t)p->blocks * split / p->splits;
@@ -400,14 +413,18 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
         const struct conv_q8_pieces pieces = conv_q8_pieces_of(p, block, last, flip);
         if (by_rows) {
-            if (line != row_ready)
-                conv_q8_copy_rows(params, in, scratch, pieces, pixels, flip, run);
+            if (line != row_ready) {
+                int32_t kept = row && line == row_ready + 1 ? p->flip_kept : 0;
+                first_row = conv_q8_next_rows(p, first_row, &kept);
+                rows = (uint8_t *)scratch + first_row * p->run_down * element;
+                conv_q8_copy_rows(params, in, rows, pieces, kept, pixels, flip, run);
+            }
             row_ready = line;
-            in = scratch;
+            in = rows;
         }
         in += column * params->in.pixel * element;
         if (by_tiles) {
-            conv_q8_copy_rows(params, in, scratch, pieces, pixels, flip, run);
+            conv_q8_copy_rows(params, in, scratch, pieces, 0, pixels, flip, run);
             in = scratch;
         }
         int64_t to = strides_at(&p->out, image, row, column);

@@ -19,6 +19,7 @@ from circlet.backends.cpu.lower.integers.flips import (
     flip_of,
     flipped_rows,
     grouped_bytes,
+    kept_rows,
 )
 from circlet.backends.cpu.lower.integers.gathered import gathered_windows, gathers, runs_of
 from circlet.backends.cpu.lower.integers.groups_q8 import Groups, whole_blocks
@@ -197,9 +198,13 @@ def _copied(
     how = flip_of(product, row, tile, fact[1], context).removesuffix(NARROW)
     if how not in (FLIP_ROWS, FLIP_TILES):
         return {}, 0
-    pixels = product.width if how == FLIP_ROWS else tile.pixels
-    copy = flipped_rows(product, row, pixels, apart=splits > 1)
-    return {**copy}, copy["run_down"] * row.rows + ROW_ALIGNMENT
+    if how == FLIP_TILES:
+        copy, rows = flipped_rows(product, row, tile.pixels, apart=splits > 1), row.rows
+    else:
+        kept = kept_rows(product, row)
+        copy = kept | flipped_rows(product, row, product.width, apart=splits > 1)
+        rows = kept["flip_rows"]
+    return {**copy}, copy["run_down"] * rows + ROW_ALIGNMENT
 
 
 def _splits(product: Q8Product, blocks: int, block_bytes: int, tiles: int) -> int:

@@ -22,6 +22,7 @@ FLIP_ROWS, FLIP_TILES = "CONV_Q8_FLIP_ROWS", "CONV_Q8_FLIP_TILES"
 NARROW = " | CONV_Q8_NARROW"
 _FLIP_LOADS = "CONV_Q8_FLIP_LOADS"
 _FEW_VECTORS = 2
+_MOST_STEPS = 4  # from a row of outputs to the next, behind each other in scratch
 _MOST_APART = 4  # runs of pixels, for those between them to be flipped along
 
 
@@ -88,6 +89,18 @@ def flipped_rows(
         "flip_pixels": (row_bytes - read) // pitch + 1 if pieces else 1,
         "run_down": -(-row_bytes // ROW_ALIGNMENT) * ROW_ALIGNMENT,
     }
+
+
+def kept_rows(product: Product[Any], row: Im2colRow) -> dict[str, int]:
+    """Parameters of how many rows of taps scratch holds, and two rows of outputs share.
+
+    Rows that are shared are copied once, until there is no room behind those that are there.
+    """
+    step, rest = divmod(product.source.row, row.row_step)
+    if rest or not 0 < step < row.rows:
+        return {"flip_rows": row.rows, "flip_kept": 0}
+    steps = min(_MOST_STEPS, product.sizes[1] - 1)
+    return {"flip_rows": row.rows + steps * step, "flip_kept": row.rows - step}
 
 
 def grouped_bytes(product: Product[Any], row: Im2colRow) -> int:
