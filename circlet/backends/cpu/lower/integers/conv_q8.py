@@ -29,6 +29,7 @@ from circlet.backends.cpu.lower.integers.i8mm import (
     product_tiles,
 )
 from circlet.backends.cpu.lower.integers.image_q8 import call_image, is_image
+from circlet.backends.cpu.lower.integers.narrow_groups_q8 import call_narrow_groups, narrow_groups
 from circlet.backends.cpu.lower.integers.pairs_q8 import (
     PAIRS,
     WIDE,
@@ -375,8 +376,9 @@ def lower_integer_conv(
 ) -> None:
     """Lower an op as a convolution with weights of `filters`, or of as many as it has."""
     offset = product_offset(operand(op, 0), context.target)
-    product = integer_conv(op, context, weights, offset, filters)
-    if not is_image(product, context):
+    narrow = narrow_groups(op, context) if filters is None else None
+    product = integer_conv(op, context, weights, offset, filters, narrow)
+    if narrow is None and not is_image(product, context):
         call_conv_q8(product, context)
         return
 
@@ -384,19 +386,26 @@ def lower_integer_conv(
         folded = fold_zero_points(op, values, product.epilogue.weight_zero, offset)
         return integer_requantisation(op, folded, order, context.target)
 
-    call_image(product, requantise, context)
+    call = call_image if narrow is None else call_narrow_groups
+    call(product, requantise, context)
 
 
 def integer_conv(
-    op: Op, context: Context, weights: Weights, offset: int, filters: int | None = None
+    op: Op,
+    context: Context,
+    weights: Weights,
+    offset: int,
+    filters: int | None = None,
+    narrow: Groups | None = None,
 ) -> Q8Product:
     """A convolution with weights [filters, h, w, depth]; `offset` is added to activations.
 
-    Where `filters` are given, weights are over all channels; others may be in groups.
+    Where `filters` are given, weights are over all channels; others may be in groups, of registers
+    by themselves or, where they are given, `narrow` ones.
     """
     window, lanes, zero = window_of(op), context.vector_bytes // 4, weights_zero(op)
     if filters is None:
-        count, groups = operand(op, 1).static_shape[0], Groups.of(op, lanes)
+        count, groups = operand(op, 1).static_shape[0], narrow or Groups.of(op, lanes)
     else:
         count, groups = filters, Groups(1, 1, operand(op, 0).static_shape[3])
 
