@@ -11,17 +11,13 @@ import numpy.typing as npt
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.computed_q8 import call_pack, pack_kernel
 from circlet.backends.cpu.lower.integers.flips import (
-    FLIP_ROWS,
-    FLIP_TILES,
-    NARROW,
     ROW_ALIGNMENT,
     are_apart,
+    copied,
     flip_of,
-    flipped_rows,
     grouped_bytes,
-    kept_rows,
 )
-from circlet.backends.cpu.lower.integers.gathered import gathered_windows, gathers, runs_of
+from circlet.backends.cpu.lower.integers.gathered import gathers, runs_of
 from circlet.backends.cpu.lower.integers.groups_q8 import Groups, whole_blocks
 from circlet.backends.cpu.lower.integers.i8mm import (
     group_of,
@@ -173,7 +169,7 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         "splits": splits,
         **_stack_strides(product, blocks * block_bytes, blocks * tile.whole),
     }
-    copy, elements = _copied(product, row, tile, fact, splits, context)
+    copy, elements = copied(product, row, tile, fact[1], splits, context)
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
         context.precompile(op, _kernel(product, row, half, fact, context))
@@ -188,24 +184,6 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         tasks=product.rows * row_tiles * splits,
         scratch_bytes=elements * element_bytes,
     )
-
-
-def _copied(
-    product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, splits: int, context: Context
-) -> tuple[dict[str, ParamValue], int]:
-    """Parameters of what is copied to scratch for a row or a tile, and its elements."""
-    if gathers(product, context.target):
-        return gathered_windows(product, tile)
-    how = flip_of(product, row, tile, fact[1], context).removesuffix(NARROW)
-    if how not in (FLIP_ROWS, FLIP_TILES):
-        return {}, 0
-    if how == FLIP_TILES:
-        copy, rows = flipped_rows(product, row, tile.pixels, apart=splits > 1), row.rows
-    else:
-        kept = kept_rows(product, row)
-        copy = kept | flipped_rows(product, row, product.width, apart=splits > 1)
-        rows = kept["flip_rows"]
-    return {**copy}, copy["run_down"] * rows + ROW_ALIGNMENT
 
 
 def _splits(product: Q8Product, blocks: int, block_bytes: int, tiles: int) -> int:
@@ -376,8 +354,11 @@ def lower_integer_conv(
 ) -> None:
     """Lower an op as a convolution with weights of `filters`, or of as many as it has."""
     offset = product_offset(operand(op, 0), context.target)
-    narrow = narrow_groups(op, context) if filters is None else None
-    product = integer_conv(op, context, weights, offset, filters, narrow)
+    narrow = groups = None
+    if filters is None:
+        narrow = narrow_groups(op, context)
+        groups = narrow or Groups.of(op, context.vector_bytes // 4)
+    product = integer_conv(op, context, weights, offset, filters, groups)
     if narrow is None and not is_image(product, context):
         call_conv_q8(product, context)
         return
@@ -396,28 +377,25 @@ def integer_conv(
     weights: Weights,
     offset: int,
     filters: int | None = None,
-    narrow: Groups | None = None,
+    groups: Groups | None = None,
 ) -> Q8Product:
     """A convolution with weights [filters, h, w, depth]; `offset` is added to activations.
 
-    Where `filters` are given, weights are over all channels; others may be in groups, of registers
-    by themselves or, where they are given, `narrow` ones.
+    They are over all channels where there are no `groups`.
     """
     window, lanes, zero = window_of(op), context.vector_bytes // 4, weights_zero(op)
-    if filters is None:
-        count, groups = operand(op, 1).static_shape[0], narrow or Groups.of(op, lanes)
-    else:
-        count, groups = filters, Groups(1, 1, operand(op, 0).static_shape[3])
+    count = operand(op, 1).static_shape[0] if filters is None else filters
+    held = groups or Groups(1, 1, operand(op, 0).static_shape[3])
 
     def requantise(values: Int8, width: int) -> Requantisation:
         folded = fold_zero_points(op, values, zero, offset)
-        order = interleaved(count, width, lanes, groups.total)
+        order = interleaved(count, width, lanes, held.total)
         return integer_requantisation(op, folded, order, context.target)
 
     epilogue = Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))
-    shape = count, window.rows.size, window.columns.size, groups.channels
-    joined = shape, lambda: groups.joined(weights(), zero)
-    return convolution(op, context, joined, epilogue)._replace(groups=groups.total)
+    shape = count, window.rows.size, window.columns.size, held.channels
+    joined = shape, lambda: held.joined(weights(), zero)
+    return convolution(op, context, joined, epilogue)._replace(groups=held.total)
 
 
 LOWERINGS.add(
