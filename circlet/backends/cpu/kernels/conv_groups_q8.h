@@ -52,8 +52,8 @@ CIRCLET_INLINE vu8 conv_groups_q8_load(const uint8_t *p) {
 /* Where in 128 bits each lane finds its `taps` bytes number `step`; those of two with zeros. */
 CIRCLET_INLINE vi conv_groups_q8_places(const int depth, const int taps, const int step) {
     const vi first = (v_iota() & -depth) + taps * step;
-    return taps == 4 ? first * 0x01010101 + 0x03020100
-                     : (vi)((vu)(first * 0x00010001) + 0x80018000u);
+    if (taps == 4) return first * 0x01010101 + 0x03020100;
+    return (vi)((vu)(first * 0x00010001) + 0x80018000u);
 }
 
 CIRCLET_INLINE vu8 conv_groups_q8_shuffle(vu8 x, vi places) {
