@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.compile import compile_partition
-from circlet.ir import DType, Graph
+from circlet.ir import DType, Graph, Quantization, Tensor
+from circlet.ops.layout import ConcatenationAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
+from tests.backends.cpu.cases import QUANT, Cases, each_target
 from tests.backends.cpu.harness import AND_V4, check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, Inputs, conv_graph, rounding_to_even
 from tests.fuzz.guard_page import guarded_copy
 from tests.tiers import slow
+from tests.windows import conv2d_attrs
 
 U8 = DType.UINT8
 UINT8_ZEROS = (17, 151, 120)
@@ -73,6 +76,26 @@ def test_groups_are_bit_identical_to_the_record(target: str) -> None:
     check_native(graph, inputs, chosen)
     check_native(graph, inputs, chosen, threads=3)
     check_native(rounding_to_even(graph), inputs, chosen)
+
+
+@each_target
+@pytest.mark.parametrize("depth", [8, 16])
+def test_groups_read_and_write_within_concatenations(depth: int, target: str) -> None:
+    cases = Cases()
+
+    def conv(image: Tensor) -> Tensor:
+        channels = image.static_shape[3]
+        weights = cases.values(DType.INT8, (channels, 3, 3, depth))
+        inputs = [image, cases.constant(weights, Quantization.per_tensor(0.01))]
+        return cases.op("CONV_2D", inputs, conv2d_attrs("VALID", 1, 1), quant=QUANT)
+
+    parts = [conv(cases.data(DType.INT8, (2, 7, 9, 3 * depth))) for _ in range(2)]
+    cases.outputs.clear()
+    joined = cases.op("CONCATENATION", parts, ConcatenationAttrs(3), quant=QUANT)
+    cases.outputs.clear()
+    conv(joined)
+    conv(parts[1])
+    cases.check(target, threads=2)
 
 
 @pytest.mark.parametrize(
