@@ -51,6 +51,8 @@ from tests.backends.cpu.test_q8_arm import near_half
 from tests.backends.cpu.test_q8_conv import CASES
 from tests.backends.cpu.test_q8_depthwise import CASES as DEPTHWISE
 from tests.backends.cpu.test_q8_fully_connected import CASES as ROWS
+from tests.backends.cpu.test_q8_groups import CASES as GROUPS_OF_BYTES
+from tests.backends.cpu.test_q8_groups import network as groups_of_bytes
 from tests.backends.cpu.test_quantize import rows_of_scales
 from tests.backends.cpu.test_wide_types import arithmetic, reductions
 from tests.recurrent_layers import DYNAMIC
@@ -141,6 +143,7 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "groups within registers": lambda: network(
         FEW_CHANNELS["fours, a last register that overlaps"]
     ),
+    "groups of bytes": lambda: groups_of_bytes(GROUPS_OF_BYTES),
     "groups by patches": lambda: grouped("groups_of_last_vectors", adds=True),
     "a step of sequences over bytes": DYNAMIC["more sequences than a tile"],
     "zero points of sequences": DYNAMIC["zero points that int8 does not absorb"],

@@ -37,6 +37,7 @@ class Conv:
     dtype: DType = DType.INT8
     output_scale: float = 0.0
     multiplier: int = 1
+    groups: int = 1
 
     @property
     def is_depthwise(self) -> bool:
@@ -47,8 +48,12 @@ class Conv:
         return self.image[3] * self.multiplier if self.is_depthwise else self.filters
 
     @property
+    def depth(self) -> int:
+        return self.image[3] // self.groups
+
+    @property
     def products(self) -> int:
-        return self.taps[0] * self.taps[1] * (1 if self.is_depthwise else self.image[3])
+        return self.taps[0] * self.taps[1] * (1 if self.is_depthwise else self.depth)
 
 
 def random_bytes(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -129,7 +134,7 @@ def _rows_op(made: Builder, case: Rows, rng: np.random.Generator, number: int) -
 
 def _weights(made: Builder, case: Conv, rng: np.random.Generator) -> Tensor:
     depthwise = (1, *case.taps, case.channels)
-    shape = depthwise if case.is_depthwise else (case.filters, *case.taps, case.image[3])
+    shape = depthwise if case.is_depthwise else (case.filters, *case.taps, case.depth)
     scales = _scales(case.channels if case.per_channel else 1, case.zeros[1], rng)
     if case.per_channel:
         axis = 3 if case.is_depthwise else 0

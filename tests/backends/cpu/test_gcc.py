@@ -35,6 +35,7 @@ FAMILIES = (
     "q8_computed",
     "q8_conv",
     "q8_depthwise",
+    "q8_groups",
     "q8_hybrid",
     "quantize",
     "recurrent",

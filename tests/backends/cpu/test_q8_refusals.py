@@ -28,7 +28,7 @@ def _conv(depth: int, computed: bool = False, output_scale: float = 0.1) -> Op:
     ("op", "reason"),
     [
         (_conv(2, computed=True), "conv_q8_computed: does not take groups of channels"),
-        (_conv(2, computed=True), "conv_2d_groups_q8: the input must be computed"),
+        (_conv(2, computed=True), "conv_q8: the input must be computed"),
         (_conv(4, output_scale=1e-20), "conv_q8: an output step is far finer"),
     ],
 )
@@ -47,4 +47,4 @@ def test_what_they_take_is_chosen() -> None:
     assert computed.name == "conv_q8_computed"
     groups = LOWERINGS.choose(_conv(2), native_target())
     assert not isinstance(groups, str)
-    assert groups.name == "conv_2d_groups_q8"
+    assert groups.name == "conv_q8"

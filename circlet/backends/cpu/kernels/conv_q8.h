@@ -14,6 +14,8 @@
  *
  * Zero points are folded into the bias: the sum of (x - zx) * (w - zw) is that of x * w, less
  * zw times the sum of the window's x, plus what weights alone decide.
+ *
+ * With groups of channels, a block is of one group, and reads its channels of every pixel.
  */
 #ifndef CIRCLET_CONV_Q8_H
 #define CIRCLET_CONV_Q8_H
@@ -34,6 +36,8 @@ struct conv_q8_params {
     int64_t scales_batch;  /* scales of rows between two images */
     int64_t flip_down;     /* flipped rows: bytes between runs of two rows of taps in the input */
     int64_t flip_bytes;    /* flipped rows: bytes of the input that a row of outputs (tile) reads */
+    int64_t flip_pixel;    /* groups, flipped rows: bytes between pixels of the input */
+    int64_t group_bytes;   /* groups: bytes of a pixel between those of two */
     int64_t gather_pixel;  /* gathered windows: elements between those of two pixels */
     int32_t image_rows;    /* output rows of one image */
     int32_t rows;          /* output rows of all images */
@@ -42,8 +46,12 @@ struct conv_q8_params {
     int32_t runs_down;     /* rows of taps */
     int32_t runs_across;   /* runs of one row of taps */
     int32_t run_bytes;     /* bytes of a run */
+    int32_t flip_rows;     /* flipped rows: rows of taps that scratch holds */
+    int32_t flip_kept;     /* flipped rows: of them, those that two rows of outputs share */
+    int32_t flip_pixels;   /* groups, flipped rows: pixels to copy by themselves, or 1 */
     int32_t gather_rows;   /* gathered windows: their rows of taps */
-    int32_t channels;      /* output channels */
+    int32_t channels;      /* output channels of a group */
+    int32_t group_blocks;  /* blocks of a group */
     int32_t blocks;        /* blocks of output channels */
     int32_t splits;        /* parts of the blocks that are separate tasks */
     int32_t weight_zero;   /* times the sum of a window's activations is subtracted */
@@ -79,6 +87,8 @@ struct conv_q8_params {
 #define CONV_Q8_ONE_RUN 256
 /* Besides: it is gathered in scratch, for each tile, as its rows of taps are short. */
 #define CONV_Q8_GATHER 512
+/* Besides: there are groups of channels. */
+#define CONV_Q8_GROUPS 1024
 /* Runs of rows of taps, and of columns. */
 #define CONV_Q8_DOWN(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_down)
 #define CONV_Q8_ACROSS(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_across)
@@ -255,38 +265,64 @@ CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *qparams, const vi *cor
     }
 }
 
-/* Copies the rows of taps of one row of outputs, or of a tile, to scratch, run_down apart, top bits
- * changed. */
-CIRCLET_INLINE void conv_q8_flip_rows(const struct conv_q8_params *p, const uint8_t *in,
-                                      uint8_t *scratch) {
-    for (int y = 0; y < p->runs_down; y++) {
-        const uint8_t *from = in + y * p->flip_down;
-        uint8_t *to = scratch + y * p->run_down;
-        int64_t i = 0, last = p->flip_bytes - CIRCLET_VBYTES;
-        for (; i < last; i += CIRCLET_VBYTES) v_store_u8(to + i, v_load_u8(from + i) ^ 0x80);
-        if (last >= 0) v_store_u8(to + last, v_load_u8(from + last) ^ 0x80);
-        else CIRCLET_NO_UNROLL for (; i < p->flip_bytes; i++) to[i] = from[i] ^ 0x80;
-    }
+/* Copies bytes, top bits changed. */
+CIRCLET_INLINE void conv_q8_flip_row(uint8_t *to, const uint8_t *from, int64_t bytes) {
+    int64_t i = 0, last = bytes - CIRCLET_VBYTES;
+    for (; i < last; i += CIRCLET_VBYTES) v_store_u8(to + i, v_load_u8(from + i) ^ 0x80);
+    if (last >= 0) v_store_u8(to + last, v_load_u8(from + last) ^ 0x80);
+    else CIRCLET_NO_UNROLL for (; i < bytes; i++) to[i] = from[i] ^ 0x80;
 }
 
-/* Rows of taps in scratch: gathered, top bits changed, or widened. */
+/* Bytes of a row of taps that blocks read, which are copied: pieces of pixels, or all as one. */
+struct conv_q8_pieces {
+    int64_t first, bytes, count;
+};
+
+CIRCLET_INLINE struct conv_q8_pieces conv_q8_pieces_of(const struct conv_q8_params *p,
+                                                       int64_t block, int64_t last,
+                                                       const int flip) {
+    if (!(flip & CONV_Q8_GROUPS) || p->flip_pixels == 1)
+        return (struct conv_q8_pieces){0, p->flip_bytes, 1};
+    int64_t group = block / p->group_blocks, end = (last - 1) / p->group_blocks + 1;
+    return (struct conv_q8_pieces){group * p->group_bytes, (end - group) * p->group_bytes,
+                                   p->flip_pixels};
+}
+
+/* Copies the rows of taps of one row of outputs, or of a tile, to scratch, run_down elements apart:
+ * gathered, top bits changed, or widened; all but the first `kept`, which are there. */
 CIRCLET_INLINE void conv_q8_copy_rows(const struct conv_q8_params *p, const uint8_t *in,
-                                      void *scratch, const int pixels, const int flip,
-                                      const int run) {
+                                      void *scratch, struct conv_q8_pieces pieces, int32_t kept,
+                                      const int pixels, const int flip, const int run) {
     const int flips = CONV_Q8_FLIPS(flip) && !(flip & CONV_Q8_KEEP_TOPS);
-    if (flip & CONV_Q8_GATHER)
+    if (flip & CONV_Q8_GATHER) {
         conv_q8_gather(p, in, scratch, pixels, run, flips ? 0x80 : 0, flip & CONV_Q8_WIDE);
-    else if (flip & CONV_Q8_WIDE)
-        conv_q8_widen_rows(p, in, scratch, flips ? 0x80 : 0);
-    else
-        conv_q8_flip_rows(p, in, scratch);
+        return;
+    }
+    for (int y = kept; y < p->runs_down; y++)
+        for (int64_t i = 0; i < pieces.count; i++) {
+            const int64_t at = pieces.first + i * p->flip_pixel, to = y * p->run_down + at;
+            const uint8_t *from = in + y * p->flip_down + at;
+            if (flip & CONV_Q8_WIDE)
+                conv_q8_widen_row((int16_t *)scratch + to, from, pieces.bytes, flips ? 0x80 : 0);
+            else conv_q8_flip_row((uint8_t *)scratch + to, from, pieces.bytes);
+        }
+}
+
+/* Makes the rows of taps of the next row of outputs those behind the others in scratch, while there
+ * is room. Returns which of them is the first one; of those that are there, `kept` stay. */
+CIRCLET_INLINE int32_t conv_q8_next_rows(const struct conv_q8_params *p, int32_t first,
+                                         int32_t *kept) {
+    int32_t next = first + p->runs_down - p->flip_kept;
+    if (*kept && next + p->runs_down <= p->flip_rows) return next;
+    *kept = 0;
+    return 0;
 }
 
 /* All blocks from `block` to `last` of the tile at `in`, whose outputs are `to` elements from the
- * first. */
+ * first. They are of a group that begins with the block `origin`. */
 CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x, const uint8_t *in,
-                                 int32_t image, int64_t to, int64_t block, int64_t last,
-                                 const struct hybrid_scale *scales, const int pixels,
+                                 int32_t image, int64_t to, int64_t origin, int64_t block,
+                                 int64_t last, const struct hybrid_scale *scales, const int pixels,
                                  const int vectors, const int form, const int flip,
                                  const int short_run, const int sums, const int tail) {
     const int hybrid = CONV_Q8_SCALED(form);
@@ -312,13 +348,30 @@ CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x,
                                  CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS, short_run);
 #endif
         if (sums == CONV_Q8_SUMS_IN) conv_q8_correct(acc, p->weight_zero, pixels, vectors);
-        int64_t first = block * vectors * CIRCLET_LANES, left = p->channels - first;
+        int64_t first = (block - origin) * vectors * CIRCLET_LANES, left = p->channels - first;
         if (hybrid)
             conv_q8_store_floats(acc, p, qparams, (float *)x[3] + to + first, left, scales, pixels,
                                  vectors, form, tail);
         else
             q8_finish_tile((uint8_t *)x[3] + to + first, p->out.pixel, acc, qparams, bounds, left,
                            pixels, vectors, form, tail);
+    }
+}
+
+/* The same of blocks that may be of several groups. */
+CIRCLET_INLINE void conv_q8_groups(const struct conv_q8_params *p, void *const *x,
+                                   const uint8_t *in, int32_t image, int64_t to, int64_t block,
+                                   int64_t last, const struct hybrid_scale *scales,
+                                   const int pixels, const int vectors, const int form,
+                                   const int flip, const int short_run, const int sums,
+                                   const int tail) {
+    const int64_t pitch = p->group_bytes * (flip & CONV_Q8_WIDE ? 2 : 1);
+    int64_t group = block / p->group_blocks;
+    for (; block < last; group++) {
+        int64_t origin = group * p->group_blocks, end = s_min_i64(origin + p->group_blocks, last);
+        conv_q8_tile(p, x, in + group * pitch, image, to + group * p->channels, origin, block, end,
+                     scales, pixels, vectors, form, flip, short_run, sums, tail);
+        block = end;
     }
 }
 
@@ -346,7 +399,8 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
     const struct conv_q8_params *p = &tile_params;
     if (flip & CONV_Q8_GATHER) tile_params.in.pixel = params->gather_pixel;
     const int64_t tiles = (int64_t)p->rows * p->row_tiles;
-    int32_t row_ready = -1, split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
+    uint8_t *rows = scratch; /* of taps, of the row of outputs `row_ready` */
+    int32_t first_row = 0, row_ready = -1, split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
     int32_t line = tile / p->row_tiles, place = tile % p->row_tiles;
     int32_t image = line / p->image_rows, row = line % p->image_rows;
     int64_t block = (int64_t)p->blocks * split / p->splits;
@@ -357,23 +411,35 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
         const struct hybrid_scale *scales = hybrid ? x[5] : 0;
         if (hybrid) scales += CONV_Q8_BY_ROWS(form) ? image * p->scales_batch + column : image;
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
+        const struct conv_q8_pieces pieces = conv_q8_pieces_of(p, block, last, flip);
         if (by_rows) {
-            if (line != row_ready) conv_q8_copy_rows(params, in, scratch, pixels, flip, run);
+            if (line != row_ready) {
+                int32_t kept = row && line == row_ready + 1 ? p->flip_kept : 0;
+                first_row = conv_q8_next_rows(p, first_row, &kept);
+                rows = (uint8_t *)scratch + first_row * p->run_down * element;
+                conv_q8_copy_rows(params, in, rows, pieces, kept, pixels, flip, run);
+            }
             row_ready = line;
-            in = scratch;
+            in = rows;
         }
         in += column * params->in.pixel * element;
         if (by_tiles) {
-            conv_q8_copy_rows(params, in, scratch, pixels, flip, run);
+            conv_q8_copy_rows(params, in, scratch, pieces, 0, pixels, flip, run);
             in = scratch;
         }
-        conv_q8_tile(p, x, in, image, strides_at(&p->out, image, row, column), block, last, scales,
-                     pixels, vectors, form, flip, flip & CONV_Q8_GATHER ? 0 : run, sums, tail);
+        int64_t to = strides_at(&p->out, image, row, column);
+        if (flip & CONV_Q8_GROUPS)
+            conv_q8_groups(p, x, in, image, to, block, last, scales, pixels, vectors, form, flip,
+                           run, sums, tail);
+        else
+            conv_q8_tile(p, x, in, image, to, 0, block, last, scales, pixels, vectors, form, flip,
+                         flip & CONV_Q8_GATHER ? 0 : run, sums, tail);
         if (++place < p->row_tiles) continue;
         place = 0, line++;
         if (++row == p->image_rows) row = 0, image++;
         if (line < p->rows) continue;
         line = row = image = 0, split++;
+        if (flip & CONV_Q8_GROUPS) row_ready = -1;
         block = (int64_t)p->blocks * split / p->splits;
         last = (int64_t)p->blocks * (split + 1) / p->splits;
     }

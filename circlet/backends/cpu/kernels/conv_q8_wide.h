@@ -7,26 +7,22 @@
 
 #include "simd_int.h"
 
-/* Copies rows as conv_q8_flip_rows does, as int16; `run_down` counts elements. */
-CIRCLET_INLINE void conv_q8_widen_rows(const struct conv_q8_params *p, const uint8_t *in,
-                                       int16_t *scratch, const uint8_t change) {
-    typedef CIRCLET_VECTOR(uint8_t, CIRCLET_VBYTES / 2) bytes;
-    typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 2) bytes_u;
-    for (int y = 0; y < p->runs_down; y++) {
-        const uint8_t *from = in + y * p->flip_down;
-        int16_t *to = scratch + y * p->run_down;
-        const int64_t last = p->flip_bytes - CIRCLET_VBYTES / 2;
-        for (int64_t i = 0; i <= last; i += CIRCLET_VBYTES / 2) {
-            bytes x = *(const bytes_u *)(from + i) ^ change;
-            *(vi16_u *)(to + i) = __builtin_convertvector(x, vi16);
-        }
-        int64_t i = p->flip_bytes & -(CIRCLET_VBYTES / 2);
-        if (i < p->flip_bytes && last >= 0) {
-            bytes x = *(const bytes_u *)(from + last) ^ change;
-            *(vi16_u *)(to + last) = __builtin_convertvector(x, vi16);
-        } else CIRCLET_NO_UNROLL for (; i < p->flip_bytes; i++)
-            to[i] = from[i] ^ change;
+/* Copies bytes as int16. */
+CIRCLET_INLINE void conv_q8_widen_row(int16_t *to, const uint8_t *from, int64_t bytes,
+                                      const uint8_t change) {
+    typedef CIRCLET_VECTOR(uint8_t, CIRCLET_VBYTES / 2) part;
+    typedef CIRCLET_UNALIGNED(uint8_t, CIRCLET_VBYTES / 2) part_u;
+    const int64_t last = bytes - CIRCLET_VBYTES / 2;
+    for (int64_t i = 0; i <= last; i += CIRCLET_VBYTES / 2) {
+        part x = *(const part_u *)(from + i) ^ change;
+        *(vi16_u *)(to + i) = __builtin_convertvector(x, vi16);
     }
+    int64_t i = bytes & -(CIRCLET_VBYTES / 2);
+    if (i < bytes && last >= 0) {
+        part x = *(const part_u *)(from + last) ^ change;
+        *(vi16_u *)(to + last) = __builtin_convertvector(x, vi16);
+    } else CIRCLET_NO_UNROLL for (; i < bytes; i++)
+        to[i] = from[i] ^ change;
 }
 
 CIRCLET_INLINE void conv_q8_wide_step(vi *acc, const int16_t *at, int64_t in_pixel,

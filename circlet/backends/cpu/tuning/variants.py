@@ -108,6 +108,15 @@ _PRODUCTS = (
         knobs=("method", "tile"),
     ),
     _row(
+        "conv_groups_q8",
+        "conv_groups_q8",
+        "what conv_q8 computes, in groups of 4 or 8 channels, several groups to a register",
+        _E,
+        "q8_groups",
+        "",
+        target="x86_64+v3",
+    ),
+    _row(
         "conv_q8_image",
         "conv_q8_image",
         "what conv_q8 computes, over images of few channels, by permutations of bytes",

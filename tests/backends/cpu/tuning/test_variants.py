@@ -59,6 +59,8 @@ from tests.backends.cpu.test_integer_sums import add_product
 from tests.backends.cpu.test_matmul_f64 import products_of_doubles
 from tests.backends.cpu.test_mediapipe import NETWORKS as MEDIAPIPE
 from tests.backends.cpu.test_once import layers
+from tests.backends.cpu.test_q8_groups import FOURS as GROUPS_OF_BYTES
+from tests.backends.cpu.test_q8_groups import network as groups_of_bytes
 from tests.backends.cpu.test_quantize import rows_of_scales
 from tests.backends.cpu.test_regions import all_regions
 from tests.backends.cpu.test_scatter import elements, vectors
@@ -293,6 +295,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "cumsum": own,
     "embedding_lookup": own,
     "conv_groups_f32": lambda name: network_of_groups(FEW_CHANNELS["fours"])[0],
+    "conv_groups_q8": lambda name: groups_of_bytes(GROUPS_OF_BYTES)[0],
     "conv_int": own,
     "pack_conv_q8": rows_of_int8,
     "pack_winograd_f32": lambda name: layers(),

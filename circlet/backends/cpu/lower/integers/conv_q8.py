@@ -11,22 +11,21 @@ import numpy.typing as npt
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.computed_q8 import call_pack, pack_kernel
 from circlet.backends.cpu.lower.integers.flips import (
-    FLIP_ROWS,
-    FLIP_TILES,
-    NARROW,
     ROW_ALIGNMENT,
     are_apart,
+    copied,
     flip_of,
-    flipped_rows,
     grouped_bytes,
 )
-from circlet.backends.cpu.lower.integers.gathered import gathered_windows, gathers, runs_of
+from circlet.backends.cpu.lower.integers.gathered import gathers, runs_of
+from circlet.backends.cpu.lower.integers.groups_q8 import Groups, whole_blocks
 from circlet.backends.cpu.lower.integers.i8mm import (
     group_of,
     product_offset,
     product_tiles,
 )
 from circlet.backends.cpu.lower.integers.image_q8 import call_image, is_image
+from circlet.backends.cpu.lower.integers.narrow_groups_q8 import call_narrow_groups, narrow_groups
 from circlet.backends.cpu.lower.integers.pairs_q8 import (
     PAIRS,
     WIDE,
@@ -109,7 +108,7 @@ def product_params(product: Q8Product) -> dict[str, ParamValue]:
     return {
         **product.params(),
         "run_bytes": product.im2col.joined().length,
-        "channels": product.filters,
+        "channels": product.group_filters,
         "weight_zero": product.epilogue.weight_zero,
         **product.epilogue.bounds,
     }
@@ -152,22 +151,25 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     tile = _tile(product, row, context)
     width = tile.channels(lanes)
     packed, fact = _packed(product, row, tile, context)
-    blocks = -(-product.filters // width)
+    group_blocks = -(-product.group_filters // width)
+    blocks = product.groups * group_blocks
     group, element_bytes = (2, 2) if fact[1] == WIDE else (_group(product, row, context), 1)
     block_bytes = row.runs * -(-row.length // group) * group * width * element_bytes
     row_tiles = -(-product.width // tile.pixels)
-    splits = splits_of(blocks, block_bytes, product.rows * row_tiles)
+    splits = _splits(product, blocks, block_bytes, product.rows * row_tiles)
     params: dict[str, ParamValue] = {
         **product_params(product),
         **row.params(),
         "run_bytes": row.length,
         "block_bytes": block_bytes,
         "row_tiles": row_tiles,
+        "group_bytes": product.shape[3],
+        "group_blocks": group_blocks,
         "blocks": blocks,
         "splits": splits,
         **_stack_strides(product, blocks * block_bytes, blocks * tile.whole),
     }
-    copy, elements = _copied(product, row, tile, fact, context)
+    copy, elements = copied(product, row, tile, fact[1], splits, context)
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
         context.precompile(op, _kernel(product, row, half, fact, context))
@@ -184,17 +186,12 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     )
 
 
-def _copied(
-    product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context: Context
-) -> tuple[dict[str, ParamValue], int]:
-    """Parameters of what is copied to scratch for a row or a tile, and its elements."""
-    if gathers(product, context.target):
-        return gathered_windows(product, tile)
-    how = flip_of(product, row, tile, fact[1], context).removesuffix(NARROW)
-    if how not in (FLIP_ROWS, FLIP_TILES):
-        return {}, 0
-    copy = flipped_rows(product, row, product.width if how == FLIP_ROWS else tile.pixels)
-    return {**copy}, copy["run_down"] * row.rows + ROW_ALIGNMENT
+def _splits(product: Q8Product, blocks: int, block_bytes: int, tiles: int) -> int:
+    """Parts of the blocks; those of groups copy pieces of pixels, each a line of them or more."""
+    splits = splits_of(blocks, block_bytes, tiles)
+    if product.groups == 1:
+        return splits
+    return max(1, min(splits, product.groups * product.shape[3] // ROW_ALIGNMENT))
 
 
 def _stack_strides(product: Q8Product, matrix: int, registers: int) -> dict[str, ParamValue]:
@@ -205,7 +202,7 @@ def _stack_strides(product: Q8Product, matrix: int, registers: int) -> dict[str,
 
 
 def _tile(product: Q8Product, row: Im2colRow, context: Context) -> Tile:
-    width, vectors = product.width, -(-product.filters // (context.vector_bytes // 4))
+    width, vectors = product.width, -(-product.group_filters // (context.vector_bytes // 4))
     target, weight_bytes = context.target, product.depth * product.filters
     return chosen_tile(
         product.op,
@@ -270,7 +267,7 @@ def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context:
     is_gathered = gathers(product, context.target)
     taps = product.im2col.joined() if is_gathered else row
     length = taps.length if is_gathered or row.length < 4 else 0
-    tail = int(product.filters % width != 0)
+    tail = int(product.group_filters % width != 0)
     form, products = fact
     ways = {
         flip_of(product, row, tile, products, context): True,
@@ -278,6 +275,7 @@ def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context:
         "CONV_Q8_KEEP_TOPS": products == WIDE and not product.epilogue.flip,
         "CONV_Q8_ONE_RUN": row.runs == 1,
         "CONV_Q8_GATHER": is_gathered,
+        "CONV_Q8_GROUPS": product.groups > 1,
     }
     how = " | ".join(way for way, applies in ways.items() if applies)
     sums = _sums(product, row, width, context)
@@ -300,16 +298,19 @@ def _pack_product(
     scaling = product.epilogue.requantise(weights, width)
     shape = row.rows, row.columns, row.length
     order = _order(width, lanes, scaling.form)
-    sums, windows = _sums(product, row, width, context), weights.reshape(-1, *shape)
+    sums = _sums(product, row, width, context)
+    windows, zero = weights.reshape(-1, *shape), np.int16(product.epilogue.weight_zero)
     if _is_paired(product, context):
-        centred = windows.astype(np.int16) - np.int16(product.epilogue.weight_zero)
-        kept, excess = bounded(pack(centred, order), Windows(*shape, lanes))
+        centred: npt.NDArray[np.int16] = windows.astype(np.int16) - zero
+        exact = whole_blocks(centred, product.groups, width)
+        kept, excess = bounded(pack(exact, order), Windows(*shape, lanes))
         if exceed_often(kept, excess, lanes) and not are_apart(product, row):
-            return [pack(centred, order, 2), scaling.parameters], (scaling.form, WIDE)
+            return [pack(exact, order, 2), scaling.parameters], (scaling.form, WIDE)
         return [kept, scaling.parameters, excess], (scaling.form, PAIRS)
+    blocks = whole_blocks(windows, product.groups, width)
     if sums == _SUMS_IN:
-        windows = _with_ones(windows, width)
-    arrays: list[np.ndarray] = [pack(windows, order, group), scaling.parameters]
+        blocks[width - 1 :: width] = 1
+    arrays: list[np.ndarray] = [pack(blocks, order, group), scaling.parameters]
     if sums == _SUMS_SPLAT:
         arrays.append(_ones(product, row, context))
     return arrays, (scaling.form, "")
@@ -324,22 +325,14 @@ def _sums(product: Q8Product, row: Im2colRow, width: int, context: Context) -> s
     """How the kernel finds sums of windows: in the last lane, where that has no channel."""
     if product.epilogue.weight_zero == 0 or _is_paired(product, context):
         return _NO_SUMS
-    if product.filters < width and product.computed is None:
+    if product.group_filters < width and product.computed is None:
         return _SUMS_IN
     long = row.length >= _SUM_BYTES
     return "CONV_Q8_SUMS_ALONG" if long else _SUMS_SPLAT
 
 
-def _with_ones(weights: Int8, channels: int) -> Int8:
-    """Weights of one block of channels, the last of them all ones."""
-    block = np.zeros((channels, *weights.shape[1:]), np.int8)
-    block[: len(weights)] = weights
-    block[-1] = 1
-    return block
-
-
 def refuses_conv(op: Op, target: Target) -> str | None:
-    """Why the kernel does not take a convolution, or None."""
+    """Why a kernel that has no groups does not take a convolution, or None."""
     reason = refuses_weighted(op, target)
     if reason is None and operand(op, 1).static_shape[3] != operand(op, 0).static_shape[3]:
         return "does not take groups of channels"
@@ -349,7 +342,7 @@ def refuses_conv(op: Op, target: Target) -> str | None:
 def _refuses(op: Op, target: Target) -> str | None:
     if operand(op, 0).dtype is DType.FLOAT32:
         return "does not take FLOAT32"
-    return refuses_conv(op, target)
+    return refuses_weighted(op, target)
 
 
 def _lower(op: Op, context: Context) -> None:
@@ -361,8 +354,12 @@ def lower_integer_conv(
 ) -> None:
     """Lower an op as a convolution with weights of `filters`, or of as many as it has."""
     offset = product_offset(operand(op, 0), context.target)
-    product = integer_conv(op, context, weights, offset, filters)
-    if not is_image(product, context):
+    narrow = groups = None
+    if filters is None:
+        narrow = narrow_groups(op, context)
+        groups = narrow or Groups.of(op, context.vector_bytes // 4)
+    product = integer_conv(op, context, weights, offset, filters, groups)
+    if narrow is None and not is_image(product, context):
         call_conv_q8(product, context)
         return
 
@@ -370,24 +367,35 @@ def lower_integer_conv(
         folded = fold_zero_points(op, values, product.epilogue.weight_zero, offset)
         return integer_requantisation(op, folded, order, context.target)
 
-    call_image(product, requantise, context)
+    call = call_image if narrow is None else call_narrow_groups
+    call(product, requantise, context)
 
 
 def integer_conv(
-    op: Op, context: Context, weights: Weights, offset: int, filters: int | None = None
+    op: Op,
+    context: Context,
+    weights: Weights,
+    offset: int,
+    filters: int | None = None,
+    groups: Groups | None = None,
 ) -> Q8Product:
-    """A convolution with weights [filters, h, w, depth]; `offset` is added to activations."""
-    window, depth = window_of(op), operand(op, 0).static_shape[3]
+    """A convolution with weights [filters, h, w, depth]; `offset` is added to activations.
+
+    They are over all channels where there are no `groups`.
+    """
+    window, lanes, zero = window_of(op), context.vector_bytes // 4, weights_zero(op)
     count = operand(op, 1).static_shape[0] if filters is None else filters
-    lanes, zero = context.vector_bytes // 4, weights_zero(op)
+    held = groups or Groups(1, 1, operand(op, 0).static_shape[3])
 
     def requantise(values: Int8, width: int) -> Requantisation:
         folded = fold_zero_points(op, values, zero, offset)
-        return integer_requantisation(op, folded, interleaved(count, width, lanes), context.target)
+        order = interleaved(count, width, lanes, held.total)
+        return integer_requantisation(op, folded, order, context.target)
 
     epilogue = Q8Epilogue(requantise, zero, offset != 0, output_bounds(op))
-    shape = count, window.rows.size, window.columns.size, depth
-    return convolution(op, context, (shape, weights), epilogue)
+    shape = count, window.rows.size, window.columns.size, held.channels
+    joined = shape, lambda: held.joined(weights(), zero)
+    return convolution(op, context, joined, epilogue)._replace(groups=held.total)
 
 
 LOWERINGS.add(

@@ -21,7 +21,8 @@ def gathers(product: Product[Any], target: Target) -> bool:
     takes less time than what is copied for it.
     """
     row = product.im2col.joined()
-    if has_dot(target) or product.computed is not None or row.columns > 1:
+    one_run = row.columns == 1 and product.groups == 1
+    if has_dot(target) or product.computed is not None or not one_run:
         return False
     return row.rows > 1 and row.length <= _MOST_BYTES and row.rows * row.length >= _GROUP
 

@@ -15,21 +15,17 @@ from circlet.backends.cpu.lower.integers.conv_q16 import (
     int16_epilogue,
     stored_weights,
 )
-from circlet.backends.cpu.lower.integers.split_q8 import (
-    Part,
-    group_count,
-    group_part,
-    groups_together,
-    source_of,
-)
+from circlet.backends.cpu.lower.integers.groups_q8 import Groups, group_count
+from circlet.backends.cpu.lower.integers.split_q8 import Part, Source, held, source_of
 from circlet.backends.cpu.lower.integers.sum_int import why_not_int16
-from circlet.backends.cpu.lower.products.product import Product
-from circlet.backends.cpu.lower.products.windows import conv_border
+from circlet.backends.cpu.lower.products.product import Product, View
+from circlet.backends.cpu.lower.products.windows import conv_border, tap_strides, window_strides
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, Rank
 from circlet.ir import Op, Tensor
-from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs, window_of
 from circlet.ops.operands import operand
 from circlet.ops.requantization import requantization_of
+from circlet.ops.requantize import scalar_quant
 from circlet.target.targets import Target
 
 
@@ -77,11 +73,40 @@ def _call(part: Part, context: Context) -> None:
 
 def _lower(op: Op, context: Context) -> None:
     source = source_of(op, context, conv_border(op).get(0, Border()))
-    groups, filters = group_count(op), operand(op, 1).static_shape[0]
-    count = groups_together(groups, filters // groups, context.vector_bytes // 4)
-    for first in range(0, groups, count):
-        part = group_part(op, context, source, (first, first + count), groups)
-        _call(part, context)
+    groups = Groups.of(op, context.vector_bytes // 4)
+    weights = operand(op, 1)
+    dense = held(weights, groups.joined(np.asarray(weights.data), scalar_quant(weights)[1]))
+    joined = replace(op, inputs=[op.inputs[0], dense, op.input(2)])
+    for group in range(groups.total):
+        _call(_part(joined, context, source, group), context)
+
+
+def _part(op: Op, context: Context, source: Source, group: int) -> Part:
+    """A group as a product."""
+    window, image, out = window_of(op), source.layout, context.layout(op.outputs[0])
+    weights, bias = operand(op, 1), op.input(2)
+    filters, depth = weights.static_shape[0] // group_count(op), weights.static_shape[3]
+    kept = slice(group * filters, (group + 1) * filters)
+    own = _sliced(weights, np.asarray(weights.data)[kept], kept)
+    offsets = None if bias is None else _sliced(bias, np.asarray(bias.data).reshape(-1)[kept], kept)
+    border = conv_border(op).get(0, Border())
+    corner = border.top * image.row_stride + border.left * image.pixel_stride
+    return Part(
+        replace(op, inputs=[op.inputs[0], own, offsets]),
+        f" groups {group}",
+        source.view(group * depth - corner, *window_strides(window, image)[1:]),
+        View.whole(op.outputs[0], out).moved(kept.start),
+        (out.batch, out.height, out.width),
+        tap_strides(window, image),
+    )
+
+
+def _sliced(tensor: Tensor, data: np.ndarray, kept: slice) -> Tensor:
+    """Some of a tensor's channels, with their scales."""
+    quant = tensor.quant
+    if quant is not None and quant.is_per_channel:
+        quant = replace(quant, scale=quant.scale[kept], zero_point=quant.zero_point[kept])
+    return replace(held(tensor, data), quant=quant)
 
 
 def _lower_depthwise(op: Op, context: Context) -> None:

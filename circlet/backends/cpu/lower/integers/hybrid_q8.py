@@ -15,7 +15,6 @@ from circlet.backends.cpu.lower.integers.conv_q8 import (
     Q8Epilogue,
     Q8Product,
     call_conv_q8,
-    refuses_conv,
 )
 from circlet.backends.cpu.lower.integers.depthwise_q8 import (
     Depthwise,
@@ -26,6 +25,7 @@ from circlet.backends.cpu.lower.integers.depthwise_q8 import (
     weight_sums,
 )
 from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, narrow_tilings
+from circlet.backends.cpu.lower.integers.groups_q8 import Groups
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
     float_bounds,
@@ -77,7 +77,7 @@ def _is_hybrid(op: Op) -> bool:
 
 
 def _refuses_conv(op: Op, target: Target) -> str | None:
-    return refuses_conv(op, target) if _is_hybrid(op) else "is not hybrid"
+    return refuses_weighted(op, target) if _is_hybrid(op) else "is not hybrid"
 
 
 def _refuses_depthwise(op: Op, target: Target) -> str | None:
@@ -89,20 +89,21 @@ def _refuses_rows(op: Op, target: Target) -> str | None:
 
 
 def _lower_conv(op: Op, context: Context) -> None:
-    _lower_as_conv(op, context, signed_weights(op))
+    groups = Groups.of(op, context.vector_bytes // 4)
+    _lower_as_conv(op, context, groups.joined(signed_weights(op), 0), groups.total)
 
 
-def _lower_as_conv(op: Op, context: Context, weights: Int8) -> None:
+def _lower_as_conv(op: Op, context: Context, weights: Int8, groups: int = 1) -> None:
     filters, rows, columns, depth = weights.shape
     image = image_layout(op, conv_border(op).get(0, Border()))
     quantised = quantise_images(op, context, image)
-    epilogue = hybrid_epilogue(op, filters, context, quantised.scales)
+    epilogue = hybrid_epilogue(op, filters, context, quantised.scales, groups=groups)
     given = (filters, rows, columns, depth), lambda: weights
     product = convolution(op, context, given, epilogue, image=image)
     _, row, pixel = window_strides(window_of(op), image)
     data = quantised.data
     source = View(data.tensor, data.offset, quantised.image_bytes, row, pixel)
-    call_conv_q8(product._replace(source=source), context)
+    call_conv_q8(product._replace(source=source, groups=groups), context)
 
 
 def _lower_rows(op: Op, context: Context) -> None:
@@ -122,14 +123,14 @@ def _lower_rows(op: Op, context: Context) -> None:
 
 
 def hybrid_epilogue(
-    op: Op, channels: int, context: Context, scales: Ref, form: str = HYBRID
+    op: Op, channels: int, context: Context, scales: Ref, form: str = HYBRID, groups: int = 1
 ) -> Q8Epilogue:
     """From sums over quantised images, with their scales, to floats."""
     lanes = context.vector_bytes // 4
 
     def parameters(weights: Int8, width: int) -> Requantisation:
         sums = weights.reshape(channels, -1).sum(axis=1, dtype=np.int64)
-        return dequantisation(op, sums, in_order(channels, width, lanes), form)
+        return dequantisation(op, sums, in_order(channels, width, lanes, groups), form)
 
     return Q8Epilogue(parameters, 0, False, float_bounds(op), scales)
 

@@ -35,6 +35,7 @@ def is_image(product: Product[Any], context: Context) -> bool:
     return (
         context.vector_bytes == 64
         and product.computed is None
+        and product.groups == 1
         and row.columns == 1 < row.rows
         and product.source.pixel <= _MOST_APART
         and row.rows * -(-row.length // _WORD) <= _MOST_WORDS

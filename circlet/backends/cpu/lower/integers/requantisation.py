@@ -91,16 +91,24 @@ class ChannelOrder:
         return out
 
 
-def in_order(channels: int, width: int, lanes: int) -> ChannelOrder:
-    """Channels in order, rounded up to whole blocks of `width`."""
-    return ChannelOrder(np.arange(channels), -(-channels // width) * width, lanes)
+def in_order(channels: int, width: int, lanes: int, groups: int = 1) -> ChannelOrder:
+    """Channels in order, those of each group rounded up to whole blocks of `width`."""
+    return _by_groups(channels, groups, width, np.arange(width), lanes)
 
 
-def interleaved(channels: int, width: int, lanes: int) -> ChannelOrder:
-    """Channels as the blocks of `q8_store_tile` hold them."""
-    order = interleaved_lanes(width // lanes, lanes)
-    firsts = np.arange(0, channels, width)
-    return ChannelOrder((firsts[:, None] + order).reshape(-1), firsts.size * width, lanes)
+def interleaved(channels: int, width: int, lanes: int, groups: int = 1) -> ChannelOrder:
+    """Channels as the blocks of `q8_store_tile` hold them, each of them of one group."""
+    return _by_groups(channels, groups, width, interleaved_lanes(width // lanes, lanes), lanes)
+
+
+def _by_groups(
+    channels: int, groups: int, width: int, order: npt.NDArray[np.intp], lanes: int
+) -> ChannelOrder:
+    own = channels // groups
+    places = (np.arange(0, own, width)[:, None] + order).reshape(-1)
+    firsts = np.arange(groups)[:, None] * own
+    found = np.where(places < own, firsts + places, channels).reshape(-1)
+    return ChannelOrder(found, found.size, lanes)
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
-"""8-bit and hybrid layers that are several products: transposed convolutions, and groups.
+"""8-bit and hybrid layers that are several products: transposed convolutions.
 
-A transposed convolution is a convolution for each phase of its strides (see `phases.py`);
-groups of channels are convolutions side by side. Each part is lowered as an op of its own.
+They are a convolution for each phase of their strides (see `phases.py`), which is lowered as an op
+of its own.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ from circlet.backends.cpu.lower.integers.requantisation import Requantisation, i
 from circlet.backends.cpu.lower.integers.stored_images import stored_images
 from circlet.backends.cpu.lower.phases import Phase, borders_of, many_phases, phases_of
 from circlet.backends.cpu.lower.products.product import Product, View
-from circlet.backends.cpu.lower.products.windows import conv_border, tap_strides, window_strides
 from circlet.backends.cpu.lowering import LOWERINGS, Context, Lowering, NoRef, Rank, Ref, TensorRef
 from circlet.ir import DType, Op, Tensor
-from circlet.ops.conv import window_of
 from circlet.ops.operands import operand
 from circlet.ops.requantize import scalar_quant
 from circlet.ops.transpose_conv import transposed_window_of
@@ -181,7 +179,7 @@ def _phase(
     first = down.start * out.row_stride + across.start * out.pixel_stride
     row, pixel = window.rows.stride * out.row_stride, window.columns.stride * out.pixel_stride
     return Part(
-        replace(plain, inputs=[plain.inputs[0], _kept(weights, kept), plain.inputs[2]]),
+        replace(plain, inputs=[plain.inputs[0], held(weights, kept), plain.inputs[2]]),
         f" {','.join(map(str, down.taps))}/{','.join(map(str, across.taps))}",
         source.view(start, *strides),
         View(op.outputs[0], first, out.batch_stride, row, pixel),
@@ -190,93 +188,11 @@ def _phase(
     )
 
 
-def _kept(weights: Tensor, data: np.ndarray) -> Tensor:
-    held = np.ascontiguousarray(data)
-    held.flags.writeable = False
-    return replace(weights, shape=held.shape, default_shape=None, data=held)
-
-
-def group_count(op: Op) -> int:
-    """Groups of channels of a CONV_2D."""
-    return operand(op, 0).static_shape[3] // operand(op, 1).static_shape[3]
-
-
-def _refuses_groups(op: Op, target: Target) -> str | None:
-    if group_count(op) == 1:
-        return "has no groups of channels"
-    return refuses_weighted(op, target)
-
-
-def _group_border(op: Op) -> dict[int, Border]:
-    return {} if operand(op, 0).dtype is DType.FLOAT32 else conv_border(op)
-
-
-def groups_together(groups: int, filters: int, lanes: int) -> int:
-    """Groups of one product: the least work, zeros included; then the fewest products.
-
-    Args:
-        filters: Of a group.
-    """
-
-    def work(count: int) -> tuple[int, int]:
-        return groups // count * -(-count * filters // lanes) * count, -count
-
-    return min((n for n in range(1, groups + 1) if groups % n == 0), key=work)
-
-
-def _lower_groups(op: Op, context: Context) -> None:
-    border = conv_border(op).get(0, Border())
-    groups, weights = group_count(op), operand(op, 1)
-    filters = weights.static_shape[0] // groups
-    count = groups_together(groups, filters, context.vector_bytes // 4)
-    source = source_of(op, context, border, products=groups // count)
-    for first in range(0, groups, count):
-        _call(group_part(op, context, source, (first, first + count), groups), source, context)
-
-
-def group_part(
-    op: Op, context: Context, source: Source, members: tuple[int, int], groups: int
-) -> Part:
-    """The groups from the first of `members` to the last as one product, zeros between them."""
-    (first, end), window = members, window_of(op)
-    image, out = source.layout, context.layout(op.outputs[0])
-    weights, bias = operand(op, 1), op.input(2)
-    filters, depth = weights.static_shape[0] // groups, weights.static_shape[3]
-    kept = slice(first * filters, end * filters)
-    dense = _sliced(weights, _block_diagonal(op, kept, filters), kept)
-    offsets = None if bias is None else _sliced(bias, np.asarray(bias.data).reshape(-1)[kept], kept)
-    border = conv_border(op).get(0, Border())
-    start = first * depth - border.top * image.row_stride - border.left * image.pixel_stride
-    return Part(
-        replace(op, inputs=[op.inputs[0], dense, offsets]),
-        f" groups {first}",
-        source.view(start, *window_strides(window, image)[1:]),
-        View.whole(op.outputs[0], out).moved(first * filters),
-        (out.batch, out.height, out.width),
-        tap_strides(window, image),
-    )
-
-
-def _block_diagonal(op: Op, kept: slice, filters: int) -> np.ndarray:
-    """Weights of some groups over the channels of all of them: what is not theirs counts as 0."""
-    weights = operand(op, 1)
-    own = np.asarray(weights.data)[kept]
-    zero = 0 if operand(op, 0).dtype is DType.FLOAT32 else scalar_quant(weights)[1]
-    depth = own.shape[3]
-    wide = (*own.shape[:3], len(own) // filters * depth)
-    dense = np.full(wide, zero, own.dtype)
-    for member in range(len(own) // filters):
-        rows = slice(member * filters, (member + 1) * filters)
-        dense[rows, ..., member * depth : (member + 1) * depth] = own[rows]
-    return dense
-
-
-def _sliced(tensor: Tensor, data: np.ndarray, kept: slice) -> Tensor:
-    """Some of a tensor's channels, with their scales."""
-    quant = tensor.quant
-    if quant is not None and quant.is_per_channel:
-        quant = replace(quant, scale=quant.scale[kept], zero_point=quant.zero_point[kept])
-    return replace(_kept(tensor, data), quant=quant)
+def held(weights: Tensor, data: np.ndarray) -> Tensor:
+    """Constant weights with other elements."""
+    kept = np.ascontiguousarray(data)
+    kept.flags.writeable = False
+    return replace(weights, shape=kept.shape, default_shape=None, data=kept)
 
 
 LOWERINGS.add(
@@ -286,18 +202,6 @@ LOWERINGS.add(
         _refuses_transposed,
         _lower_transposed,
         _transposed_border,
-        strided_inputs=True,
-        strided_output=True,
-        rank=Rank.SPLIT,
-    )
-)
-LOWERINGS.add(
-    Lowering(
-        "CONV_2D",
-        "conv_2d_groups_q8",
-        _refuses_groups,
-        _lower_groups,
-        _group_border,
         strided_inputs=True,
         strided_output=True,
         rank=Rank.SPLIT,

@@ -203,6 +203,11 @@ class Product(NamedTuple, Generic[E]):
         return self.shape[0]
 
     @property
+    def group_filters(self) -> int:
+        """Output channels of a group."""
+        return self.filters // self.groups
+
+    @property
     def width(self) -> int:
         """Pixels of a row."""
         return self.sizes[2]
