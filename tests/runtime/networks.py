@@ -48,14 +48,16 @@ def mixed(depth: int = 3) -> bytes:
     return tflite(b.output(t))
 
 
-def depthwise(width: int, channels: int = 8) -> bytes:
+def depthwise(width: int, channels: int = 8, multiplier: int = 1) -> bytes:
     """3x3 windows of int8 over "x" [1, 6, width, channels]."""
     b, random = builder(), np.random.default_rng(0)
     quant = Quantization.per_tensor(0.05, 3)
     x = b.input("x", I8, (1, 6, width, channels), quant)
-    values = random.integers(-127, 128, (1, 3, 3, channels)).astype(np.int8)
-    weights = b.constant("w", values, Quantization.per_channel([0.02] * channels, 3))
-    y = b.op("DEPTHWISE_CONV_2D", [x, weights, None], depthwise_attrs(), name="y", quant=quant)
+    filters = channels * multiplier
+    values = random.integers(-127, 128, (1, 3, 3, filters)).astype(np.int8)
+    weights = b.constant("w", values, Quantization.per_channel([0.02] * filters, 3))
+    attrs = depthwise_attrs(multiplier=multiplier)
+    y = b.op("DEPTHWISE_CONV_2D", [x, weights, None], attrs, name="y", quant=quant)
     return tflite(b.output(y))
 
 

@@ -86,9 +86,14 @@ def test_a_resize_compiles_nothing_and_gives_the_bits_of_a_fresh_session(kind: s
         assert_equal_bits(resized, Session(source, shapes={"x": shape}))
 
 
+@pytest.mark.parametrize("multiplier", [1, 2])
 @pytest.mark.parametrize(("first", "then"), [(32, 33), (33, 32), (32, 8), (5, 40)])
-def test_pixels_that_are_joined_in_one_size_need_not_be_in_another(first: int, then: int) -> None:
-    source, shape = networks.depthwise(first), (1, 6, then, 8)
+def test_pixels_that_are_joined_in_one_size_need_not_be_in_another(
+    first: int, then: int, multiplier: int
+) -> None:
+    channels = 8 // multiplier
+    source = networks.depthwise(first, channels, multiplier)
+    shape = 1, 6, then, channels
     resized = Session(source).resized({"x": shape})
     assert_equal_bits(resized, Session(source, shapes={"x": shape}))
 

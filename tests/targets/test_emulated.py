@@ -38,6 +38,7 @@ from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_block_bits import assert_rounded
 from tests.backends.cpu.test_cross_sums import cross_sums
 from tests.backends.cpu.test_float_conv import _values as values
+from tests.backends.cpu.test_float_depthwise import repeated
 from tests.backends.cpu.test_float_groups import CASES as FEW_CHANNELS
 from tests.backends.cpu.test_float_groups import network
 from tests.backends.cpu.test_float_winograd import grouped
@@ -144,6 +145,7 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
         FEW_CHANNELS["fours, a last register that overlaps"]
     ),
     "groups of bytes": lambda: groups_of_bytes(GROUPS_OF_BYTES),
+    "several filters for each channel": repeated,
     "groups by patches": lambda: grouped("groups_of_last_vectors", adds=True),
     "a step of sequences over bytes": DYNAMIC["more sequences than a tile"],
     "zero points of sequences": DYNAMIC["zero points that int8 does not absorb"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from circlet.ops.conv import DepthwiseConv2DAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Network, SideBySide
-from tests.backends.cpu.harness import AND_V3, run_native
+from tests.backends.cpu.harness import AND_V3, check_native, run_native, runnable
+from tests.fuzz.guard_page import guarded_copy
 from tests.windows import depthwise_attrs
 
 
@@ -66,7 +68,28 @@ CASES = {
     "two_maps": ((1, 8, 7, 6), THREE, 2, _attrs(stride=2)),
     "eight_maps_of_one": ((1, 10, 9, 1), (10, 8), 8, _attrs(stride=2)),
     "maps_batches": ((2, 5, 5, 3), THREE, 20, _attrs("VALID", dilation=2)),
+    "two_maps_of_seven": ((1, 11, 14, 24), (7, 7), 2, _attrs(stride=2, fused="RELU6")),
+    "two_maps_folded": ((2, 6, 8, 4), THREE, 2, _attrs("VALID", dilation=2)),
+    "two_maps_narrow": ((1, 6, 7, 1), (7, 7), 2, _attrs()),
+    "four_maps_tail": ((2, 7, 9, 11), THREE, 4, _attrs("VALID")),
+    "eight_maps_any_window": ((1, 18, 19, 3), (17, 18), 8, _attrs("VALID")),
+    "sixteen_maps": ((1, 6, 5, 3), FIVE, 16, _attrs()),
+    "sixty_four_maps_of_one": ((1, 6, 5, 1), THREE, 64, _attrs()),
+    "three_maps": ((1, 6, 7, 5), THREE, 3, _attrs()),
 }
+
+
+def repeated() -> Network:
+    """Layers one after the other that give each channel several filters."""
+    b, image = builder(), (1, 11, 14, 3)
+    y = b.input("x", DType.FLOAT32, image)
+    for window, multiplier, stride in ((THREE, 2, 1), (THREE, 4, 1), ((7, 7), 2, 2), (FIVE, 32, 1)):
+        maps = y.static_shape[3] * multiplier
+        w = b.constant("w", _values(maps, 1, *window, maps) / np.float32(np.sqrt(np.prod(window))))
+        y = b.op(
+            "DEPTHWISE_CONV_2D", [y, w, b.constant("b", _values(2, maps))], _attrs("SAME", stride)
+        )
+    return b.output(y).build(), [_values(3, *image)]
 
 
 def _network(case: str) -> Network:
@@ -83,18 +106,58 @@ def test_depthwise_equals_record(case: str, target: str) -> None:
     LAYERS.check(case, target)
 
 
-def test_depthwise_is_bit_identical_for_any_thread_count() -> None:
-    graph = _depthwise((1, 31, 30, 45), THREE, 1, _attrs())
+@pytest.mark.parametrize("target", AND_V3)
+def test_repeated_channels_are_read_up_to_the_last_one(target: str) -> None:
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    for multiplier, channels in product((2, 4, 8, 32), (2, 3, 9)):
+        image = 1, 5, 8, channels
+        graph = _depthwise(image, THREE, multiplier, _attrs("VALID"))
+        check_native(graph, [guarded_copy(_values(3, *image))], chosen)
+
+
+def test_repeated_channels_are_those_of_a_layer_over_a_repeated_image() -> None:
+    attrs, image = _attrs("VALID"), _values(3, 1, 7, 9, 12)
+    (repeated,) = run_native(_depthwise((1, 7, 9, 12), THREE, 4, attrs), [image])
+    (plain,) = run_native(_depthwise((1, 7, 9, 48), THREE, 1, attrs), [image.repeat(4, axis=3)])
+    assert repeated.tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("image", "taps", "multiplier", "kernel"),
+    [
+        ((1, 6, 6, 2), THREE, 2, "depthwise_f32"),
+        ((1, 6, 6, 2), THREE, 3, "conv_f32"),
+        ((1, 6, 6, 1), THREE, 8, "depthwise_f32"),
+        ((1, 6, 6, 1), THREE, 4, "conv_f32"),
+        ((1, 6, 6, 1), FIVE, 8, "conv_f32"),
+        ((1, 6, 6, 1), FIVE, 1, "depthwise_f32"),
+    ],
+)
+def test_filters_of_one_channel_are_a_product_but_in_small_windows(
+    image: Sequence[int], taps: Sequence[int], multiplier: int, kernel: str
+) -> None:
+    graph = _depthwise(image, taps, multiplier, _attrs())
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    calls = compile_partition(whole, parse_target("x86_64+v3"), 1).calls
+    assert kernel in {call.kernel.function for call in calls if call}
+
+
+@pytest.mark.parametrize("multiplier", [1, 4])
+def test_depthwise_is_bit_identical_for_any_thread_count(multiplier: int) -> None:
+    graph = _depthwise((1, 31, 30, 45), THREE, multiplier, _attrs())
     image = _values(4, 1, 31, 30, 45)
     (one,), (two,) = (run_native(graph, [image], threads=n) for n in (1, 2))
     assert one.tobytes() == two.tobytes()
 
 
+@pytest.mark.parametrize("multiplier", [1, 2])
 @pytest.mark.parametrize("image", [(2, 9, 10, 45), (1, 7, 6, 600)])
 def test_both_orders_of_channels_give_the_same_bits(
-    image: Sequence[int], monkeypatch: pytest.MonkeyPatch
+    image: Sequence[int], multiplier: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph, data = _depthwise(image, THREE, 1, _attrs()), _values(5, *image)
+    graph, data = _depthwise(image, THREE, multiplier, _attrs()), _values(5, *image)
     answers = []
     for across in (False, True):
         monkeypatch.setattr(depthwise_float, "_ways", lambda *_, way=across: (way,))

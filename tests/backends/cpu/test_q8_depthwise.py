@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -17,9 +19,10 @@ from circlet.ir import DType
 from circlet.ops.geometry import Window, Window2D
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
-from tests.backends.cpu.cases import each_width_of
+from tests.backends.cpu.cases import each_width, each_width_of
 from tests.backends.cpu.harness import check_native, runnable
 from tests.backends.cpu.q8_graphs import Conv, conv_graph, rounding_to_even
+from tests.fuzz.guard_page import guarded_copy
 
 U8 = DType.UINT8
 
@@ -43,6 +46,15 @@ CASES = [
     Conv((1, 6, 7, 16), 0, output_scale=0.00005, per_channel=True),
     Conv((1, 7, 6, 1), 0, (5, 3), multiplier=8),
     Conv((1, 7, 6, 3), 0, multiplier=4, dtype=U8, zeros=(3, 140, 7)),
+    Conv((1, 7, 6, 4), 0, (5, 3), multiplier=3, per_channel=True),
+    Conv((2, 6, 9, 1), 0, stride=(2, 2), multiplier=32, per_channel=True),
+    Conv((1, 5, 6, 5), 0, multiplier=2, activation="RELU6", zeros=(127, 0, -128)),
+    Conv((1, 9, 8, 17), 0, (7, 7), stride=(2, 2), multiplier=2, per_channel=True),
+    Conv((1, 6, 7, 9), 0, padding="VALID", multiplier=4, dtype=U8, zeros=(255, 0, 0)),
+    Conv((1, 6, 7, 12), 0, multiplier=8, dtype=U8, zeros=(3, 127, 7), dilation=(2, 1)),
+    Conv((2, 5, 7, 3), 0, (2, 3), padding="VALID", multiplier=64, bias=False),
+    Conv((1, 6, 7, 4), 0, multiplier=16, output_scale=0.00005, per_channel=True),
+    Conv((2, 6, 16, 8), 0, (1, 3), stride=(3, 3), multiplier=8),
 ]
 
 
@@ -62,6 +74,8 @@ PAIRED = [
     Conv((2, 7, 130, 28), 0, (1, 5), padding="VALID", stride=(1, 3), dilation=(1, 2)),
     Conv((1, 9, 8, 16), 0, (5, 5), stride=(2, 2), dtype=U8, zeros=(9, 255, 0)),
     Conv((1, 10, 5, 7), 0, (2, 4), dilation=(2, 1), per_channel=True),
+    Conv((1, 6, 67, 13), 0, (5, 5), stride=(1, 2), multiplier=2, dtype=U8, zeros=(9, 255, 0)),
+    Conv((1, 6, 7, 1), 0, multiplier=8, per_channel=True),
 ]
 
 
@@ -74,6 +88,7 @@ JOINED = [
     Conv((1, 6, 6, 32), 0, zeros=(127, 0, -128)),
     Conv((1, 6, 12, 48), 0, (2, 2), dilation=(1, 2), bias=False),
     Conv((1, 9, 8, 56), 0, (3, 1), stride=(2, 1), dtype=U8, zeros=(255, 0, 0)),
+    Conv((1, 6, 8, 4), 0, (5, 3), multiplier=4, per_channel=True),
 ]
 
 
@@ -86,6 +101,41 @@ def test_pixels_that_fill_registers_together_are_bit_identical_to_the_record() -
     check_native(graph, inputs)
     check_native(graph, inputs, threads=2)
     check_native(rounding_to_even(graph), inputs)
+
+
+@each_width
+def test_repeated_channels_are_read_up_to_the_last_one(target: str) -> None:
+    chosen = runnable(target)
+    if chosen is None:
+        pytest.skip(f"this CPU cannot run {target}")
+    cases = [
+        Conv((1, 5, 8, channels), 0, padding="VALID", multiplier=multiplier)
+        for multiplier, channels in product((2, 4, 8, 32), (2, 3, 9, 40))
+    ]
+    graph, inputs = conv_graph(cases, np.random.default_rng(19))
+    check_native(graph, [guarded_copy(x) for x in inputs], chosen)
+
+
+@pytest.mark.parametrize(
+    ("case", "target", "kernel"),
+    [
+        (Conv((1, 6, 6, 8), 0, multiplier=2), "x86_64+v3", "depthwise_pairs_q8"),
+        (Conv((1, 6, 6, 8), 0, multiplier=2), "x86_64+v4+avx512vnni", "depthwise_q8"),
+        (Conv((1, 6, 6, 8), 0, multiplier=3), "x86_64+v3", "conv_q8"),
+        (Conv((1, 6, 6, 1), 0, multiplier=8), "x86_64+v3", "depthwise_pairs_q8"),
+        (Conv((1, 6, 6, 1), 0, multiplier=8), "x86_64+v4+avx512vnni", "conv_q8"),
+        (Conv((1, 9, 9, 1), 0, (10, 8), multiplier=16), "x86_64+v3", "conv_q8"),
+        (Conv((1, 9, 9, 3), 0, (7, 7), multiplier=16), "x86_64+v4+avx512vnni", "conv_q8"),
+        (Conv((1, 9, 9, 3), 0, (5, 5), multiplier=16), "x86_64+v4+avx512vnni", "depthwise_q8"),
+    ],
+)
+def test_filters_of_few_channels_are_a_full_convolution(
+    case: Conv, target: str, kernel: str
+) -> None:
+    graph, _ = conv_graph([case], np.random.default_rng(1))
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    calls = compile_partition(whole, parse_target(target), 1).calls
+    assert kernel in {call.kernel.function for call in calls if call}
 
 
 @pytest.mark.parametrize("name", ["x86_64+v3", pytest.param("x86_64+v2", marks=pytest.mark.slow)])

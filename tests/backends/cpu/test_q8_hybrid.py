@@ -23,6 +23,7 @@ CASES = [
     Conv((2, 6, 7, 24), 0, per_channel=True, activation="RELU6"),
     Conv((2, 6, 7, 5), 0, stride=(2, 2), dilation=(1, 1)),
     Conv((1, 7, 6, 2), 0, (5, 3), multiplier=3, per_channel=True),
+    Conv((2, 7, 6, 9), 0, multiplier=4, per_channel=True),
     Conv((2, 41, 23, 33), 5, per_channel=True),  # images in parts
     Conv((1, 3, 300, 64), 0, per_channel=True),
 ]

@@ -33,7 +33,7 @@ struct depthwise_pairs_q8_params {
     int32_t image_rows;    /* output rows of one image */
     int32_t image_tasks;   /* tasks of one image */
     int32_t row_pixels;    /* pixels of an output row */
-    int32_t channels;      /* channels */
+    int32_t channels;      /* channels of the output */
     int32_t zero;          /* output zero point, less 128 for uint8 */
     int32_t out_flip;      /* 128 for uint8 outputs, else 0 */
     int32_t low;           /* least output less the zero point */
@@ -49,9 +49,10 @@ struct depthwise_pairs_q8_params {
 /* height, width, stride, dilation: Taps, and distances of pixels and of taps in a row.
  * rows: Neighbouring output rows done together.
  * tile, rest: Registers of neighbouring output pixels done together, and at the end of a row.
- * narrow: The number of channels where there are fewer than 16, else 0. */
+ * narrow: The number of channels where there are fewer than 16, else 0.
+ * multiplier: Filters of each channel of the input, a power of two. */
 struct depthwise_pairs_shape {
-    int height, width, stride, dilation, rows, tile, rest, narrow, form;
+    int height, width, stride, dilation, rows, tile, rest, narrow, multiplier, form;
 };
 
 /* Rows of taps that rows of outputs see together, in groups of four; and the columns of a quad. */
@@ -86,7 +87,7 @@ CIRCLET_INLINE void depthwise_pairs_interleave(uint8_t *plane, const uint8_t *in
         const uint8_t *from = in + (row < height ? row : height - 1) * tap_down;
         CIRCLET_UNROLL for (int n = 0; n < DEPTHWISE_PAIRS_PIXELS; n++) {
             const uint8_t *pixel = from + columns[n * across + i % across];
-            u[i].part[n] = s.narrow ? v16_load_n(pixel, s.narrow) : v16_load(pixel);
+            u[i].part[n] = v16_load_repeated(pixel, s.narrow ? s.narrow : 16, s.multiplier);
         }
     }
     vu16 ab = v_zip_low_u8(u[0].whole, u[1].whole), cd = v_zip_low_u8(u[2].whole, u[3].whole);
@@ -201,7 +202,8 @@ CIRCLET_INLINE void depthwise_pairs_quads(const struct depthwise_pairs_q8_params
                                           const struct depthwise_pairs_shape s) {
     const int64_t count = s_min_i64(chunk, p->row_pixels - at.from);
     const int groups = DEPTHWISE_PAIRS_GROUPS(s);
-    in += at.in + at.from * s.stride * p->in_pixel + depthwise_pairs_channel(p, at);
+    in += at.in + at.from * s.stride * p->in_pixel;
+    in += depthwise_pairs_channel(p, at) / s.multiplier;
     CIRCLET_UNROLL for (int group = 0; group < groups; group++)
         CIRCLET_UNROLL for (int phase = 0; phase < s.stride; phase++)
             depthwise_pairs_phase(depthwise_pairs_plane(planes, s, group, phase), in, p, count,
@@ -321,9 +323,10 @@ CIRCLET_INLINE void depthwise_pairs_q8(const struct depthwise_pairs_q8_params *p
                                        void *const *x, void *scratch, int64_t begin, int64_t end,
                                        const int height, const int width, const int stride,
                                        const int dilation, const int rows, const int tile,
-                                       const int rest, const int parts, const int form, const int narrow) {
-    const struct depthwise_pairs_shape s = {height, width, stride, dilation,
-                                            rows, tile, rest, narrow, form};
+                                       const int rest, const int parts, const int form,
+                                       const int narrow, const int multiplier) {
+    const struct depthwise_pairs_shape s = {height, width, stride, dilation, rows,
+                                            tile, rest, narrow, multiplier, form};
     const struct depthwise_pairs_q8_params own = *params, *p = &own; /* which no store changes */
     int quads = 0;
     CIRCLET_UNROLL for (int group = 0; group < DEPTHWISE_PAIRS_GROUPS(s); group++)

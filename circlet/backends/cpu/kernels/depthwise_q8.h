@@ -15,6 +15,8 @@
  * other weights are int16, and quads fall into even and odd taps once for all windows. Where no
  * instruction adds products of neighbours (DEPTHWISE_Q8_BY_TAPS) nothing is interleaved: taps follow
  * each other, each a multiply-add of int16 that widens.
+ *
+ * Channels of the input that have several filters each are repeated as they are loaded.
  */
 #ifndef CIRCLET_DEPTHWISE_Q8_H
 #define CIRCLET_DEPTHWISE_Q8_H
@@ -36,7 +38,7 @@ struct depthwise_q8_params {
     int32_t image_rows;    /* output rows of one image */
     int32_t image_tasks;   /* tasks of one image */
     int32_t row_pixels;    /* pixels of an output row */
-    int32_t channels;      /* channels */
+    int32_t channels;      /* channels of the output */
     int32_t zero;          /* output zero point, less 128 for uint8 */
     int32_t out_flip;      /* 128 for uint8 outputs, else 0 */
     int32_t low;           /* least output less the zero point */
@@ -54,9 +56,10 @@ struct depthwise_q8_params {
  * stride: Between output pixels.
  * parts: Parts of each weight; 0 for weights of int16.
  * flip: Whether the top bit of each activation changes on its way into v_dot4.
+ * multiplier: Filters of each channel of the input, a power of two.
  */
 struct depthwise_q8_shape {
-    int channels, narrow, pixels, rows, height, width, stride, parts, flip, form;
+    int channels, narrow, pixels, rows, height, width, stride, parts, flip, form, multiplier;
 };
 
 /* Bytes of the weights of a channel for four taps. */
@@ -78,7 +81,8 @@ CIRCLET_INLINE void depthwise_q8_widen(vi16 *x, const uint8_t *at,
 #else
     typedef CIRCLET_VECTOR(uint8_t, 8) half;
 #endif
-    union { v16u8 all; half part[2]; } u = {s.narrow ? v16_load_n(at, s.narrow) : v16_load(at)};
+    union { v16u8 all; half part[2]; } u;
+    u.all = v16_load_repeated(at, s.narrow ? s.narrow : 16, s.multiplier);
     if (s.flip) u.all ^= 0x80;
     x[0] = __builtin_convertvector(u.part[0], vi16);
     x[1] = __builtin_convertvector(u.part[1], vi16);
@@ -128,17 +132,19 @@ CIRCLET_INLINE void depthwise_q8_gather(vi *acc, const struct depthwise_q8_param
 /* Four rows as quads: four bytes of each channel side by side, the channels in the order of
  * q8_store_tile, which is that in which zips within 128 bits leave them. */
 CIRCLET_INLINE void depthwise_q8_interleave(vu8 *quads, const uint8_t *const *rows,
-                                            const int channels, const int narrow) {
-    if (channels == CIRCLET_VBYTES && !narrow) {
-        v_quads_u8(quads, v_load_u8(rows[0]), v_load_u8(rows[1]), v_load_u8(rows[2]),
-                   v_load_u8(rows[3]));
+                                            const struct depthwise_q8_shape s) {
+    const int channels = s.channels, multiplier = s.multiplier;
+    if (channels == CIRCLET_VBYTES && !s.narrow) {
+        vu8 x[4];
+        CIRCLET_UNROLL for (int i = 0; i < 4; i++) x[i] = v_load_repeated_u8(rows[i], multiplier);
+        v_quads_u8(quads, x[0], x[1], x[2], x[3]);
         return;
     }
     union { v16u8 part[8]; vu8 whole[128 / CIRCLET_VBYTES]; } u;
     const int pieces = channels / 16;
     CIRCLET_UNROLL for (int i = 0; i < 4 * pieces; i++)
-        u.part[i] = narrow ? v16_load_n(rows[i], narrow)
-                           : v16_load(rows[i / pieces] + i % pieces * 16);
+        u.part[i] = v16_load_repeated(rows[i / pieces] + i % pieces * 16 / multiplier,
+                                      s.narrow ? s.narrow : 16, multiplier);
 #if CIRCLET_VBYTES == 16
     v_quads_u8(quads, u.whole[0], u.whole[1], u.whole[2], u.whole[3]);
 #else
@@ -175,7 +181,7 @@ CIRCLET_INLINE void depthwise_q8_column(vu8 *quads, const uint8_t *at, int64_t t
         const int row = 4 * group + (CIRCLET_HAS_PAIRS && s.parts ? i % 2 * 2 + i / 2 : i);
         rows[i] = at + (row < last ? row : last) * tap_down;
     }
-    depthwise_q8_interleave(quads, rows, s.channels, s.narrow);
+    depthwise_q8_interleave(quads, rows, s);
     if (s.flip)
         CIRCLET_UNROLL for (int n = 0; n < s.channels / CIRCLET_LANES; n++) quads[n] ^= 0x80;
 }
@@ -304,7 +310,7 @@ CIRCLET_INLINE void depthwise_q8_rows(const struct depthwise_q8_params *p, const
         const int32_t *qparam = qparams;
         const uint32_t *flags = block_flags;
         for (int64_t c = first; c < last; c += s.channels) {
-            const uint8_t *at = in + column * s.stride * p->in_pixel + c;
+            const uint8_t *at = in + column * s.stride * p->in_pixel + c / s.multiplier;
             vi acc[32];
             CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
                 const int32_t *start = qparam + n * Q8_QPARAM;
@@ -351,11 +357,12 @@ CIRCLET_INLINE void depthwise_q8(const struct depthwise_q8_params *p, void *cons
                                  const int pixels, const int rest, const int rest_pixels,
                                  const int rows, const int height, const int width,
                                  const int stride, const int slides, const int parts,
-                                 const int form, const int flip, const int narrow) {
+                                 const int form, const int flip, const int narrow,
+                                 const int multiplier) {
     const struct depthwise_q8_shape whole = {block, narrow, pixels, rows, height, width, stride,
-                                             parts, flip, form};
+                                             parts, flip, form, multiplier};
     const struct depthwise_q8_shape last = {rest, narrow, rest_pixels, rows, height, width, stride,
-                                            parts, flip, form};
+                                            parts, flip, form, multiplier};
     const int64_t weight_bytes = depthwise_q8_weight_bytes(height, width, rows, parts);
     (void)scratch;
     const int64_t blocks = block ? p->channels / block : 0, even = blocks * block;

@@ -261,6 +261,30 @@ CIRCLET_INLINE void v_narrow_n_8(void *p, vi x, int64_t n) {
 #endif
 }
 
+/* The lanes from the first on, each `n` times side by side: n is a power of two, and where that is
+ * as many as there are lanes, or more, all are the first. */
+#if CIRCLET_LANES == 16
+#define CIRCLET_TWICE(x) \
+    __builtin_shufflevector(x, x, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7)
+#elif CIRCLET_LANES == 8
+#define CIRCLET_TWICE(x) __builtin_shufflevector(x, x, 0, 0, 1, 1, 2, 2, 3, 3)
+#else
+#define CIRCLET_TWICE(x) __builtin_shufflevector(x, x, 0, 0, 1, 1)
+#endif
+CIRCLET_INLINE vf v_repeat(vf x, const int n) {
+    if (n >= CIRCLET_LANES) return v_splat(x[0]);
+    CIRCLET_UNROLL for (int times = 1; times < n; times *= 2) x = CIRCLET_TWICE(x);
+    return x;
+}
+/* The same of floats in memory; those behind the ones that are repeated are not touched. */
+CIRCLET_INLINE vf v_load_repeated(const float *p, const int n) {
+    if (n == 1) return v_load(p);
+    if (n >= CIRCLET_LANES) return v_splat(*p);
+    vf x = {0};
+    __builtin_memcpy(&x, p, CIRCLET_VBYTES / (size_t)n);
+    return v_repeat(x, n);
+}
+
 /* Lanes whose numbers differ by `n`, a power of two, change places. */
 #if CIRCLET_LANES == 16
 #define CIRCLET_SWAP(x, n)                                                                     \

@@ -154,6 +154,43 @@ CIRCLET_INLINE vu8 v_zip_low_u16(vu16 a, vu16 b) {
 CIRCLET_INLINE vu8 v_zip_high_u16(vu16 a, vu16 b) {
     return (vu8)__builtin_shufflevector(a, b, CIRCLET_ZIP_PAIRS(4));
 }
+/* The bytes from the first on, each `n` times side by side: n is a power of two, and where that is
+ * as many as there are bytes, or more, all are the first. */
+CIRCLET_INLINE v16u8 v16_repeat(v16u8 x, const int n) {
+    if (n >= 16) return x[0] - (v16u8){0};
+    CIRCLET_UNROLL for (int times = 1; times < n; times *= 2)
+        x = __builtin_shufflevector(x, x, CIRCLET_ZIP8(0, 0));
+    return x;
+}
+/* `count` bytes, at most 16, that repeat those in memory so; nothing behind these is touched. */
+CIRCLET_INLINE v16u8 v16_load_repeated(const uint8_t *p, const int count, const int n) {
+    return v16_repeat(v16_load_n(p, (count + n - 1) / n), n);
+}
+#if CIRCLET_VBYTES == 64
+#define CIRCLET_TWICE_BYTES \
+    CIRCLET_ZIP8(0, 0), CIRCLET_ZIP8(8, 0), CIRCLET_ZIP8(16, 0), CIRCLET_ZIP8(24, 0)
+#elif CIRCLET_VBYTES == 32
+#define CIRCLET_TWICE_BYTES CIRCLET_ZIP8(0, 0), CIRCLET_ZIP8(8, 0)
+#else
+#define CIRCLET_TWICE_BYTES CIRCLET_ZIP8(0, 0)
+#endif
+/* The same of a register. Compilers would look for ways to join its shuffles with those behind them,
+ * for minutes where these meet the same bytes several times. */
+CIRCLET_INLINE vu8 v_load_repeated_u8(const uint8_t *p, const int n) {
+    if (n == 1) return v_load_u8(p);
+    if (n >= CIRCLET_VBYTES) return *p - (vu8){0};
+    vu8 x = {0};
+    __builtin_memcpy(&x, p, CIRCLET_VBYTES / (size_t)n);
+    CIRCLET_UNROLL for (int times = 1; times < n; times *= 2)
+        x = __builtin_shufflevector(x, x, CIRCLET_TWICE_BYTES);
+#if CIRCLET_VBYTES == 64
+    __asm__("" : "+v"(x));
+#elif CIRCLET_VBYTES == 32
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+
 /* Four rows as quads: four bytes of each column side by side. Lanes of 128 bits stay where they are,
  * so that register i has columns 4i to 4i + 3 of every sixteen. */
 CIRCLET_INLINE void v_quads_u8(vu8 *quads, vu8 a, vu8 b, vu8 c, vu8 d) {

@@ -23,7 +23,11 @@ from circlet.backends.cpu.lower.floats.transpose_conv import phase_products
 from circlet.backends.cpu.lower.floats.winograd import WINOGRAD, call_winograd, method_of
 from circlet.backends.cpu.lower.phases import borders_of, many_phases
 from circlet.backends.cpu.lower.products.product import ComputedWeights, View
-from circlet.backends.cpu.lower.products.windows import conv_border
+from circlet.backends.cpu.lower.products.windows import (
+    conv_border,
+    multiplier_of,
+    why_not_repeated,
+)
 from circlet.backends.cpu.lower.views import layout_of, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -137,10 +141,10 @@ def _lower_rows(op: Op, context: Context) -> None:
 
 
 def _lower_depthwise(op: Op, context: Context) -> None:
-    channels, filters = operand(op, 0).static_shape[3], operand(op, 1).static_shape[3]
-    if channels != filters:
+    filters = operand(op, 1).static_shape[3]
+    if why_not_repeated(op) is not None:
         product = multiplied_conv(op, context)
-        _call(product, context, _filters_last(op, context, filters // channels))
+        _call(product, context, _filters_last(op, context, multiplier_of(op)))
         return
     rows, lanes = depthwise_rows(op, context), lanes_of(context.vector_bytes)
     rows = replace(rows, source=_stored(op, context, rows.source))

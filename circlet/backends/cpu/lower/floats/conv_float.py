@@ -1,4 +1,7 @@
-"""CONV_2D in float32, also grouped; and DEPTHWISE_CONV_2D that makes several maps per channel."""
+"""CONV_2D in float32, also grouped; and DEPTHWISE_CONV_2D whose channels are not repeated.
+
+These have one channel, or a number of filters for each that is no power of two.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DEPTHWISE_CONV_2D in float32 with one map per channel."""
+"""DEPTHWISE_CONV_2D in float32."""
 
 from __future__ import annotations
 
@@ -23,9 +23,19 @@ from circlet.backends.cpu.lower.products.windows import (
     depthwise_border,
     first_taps,
     image_layout,
+    multiplier_of,
     tap_strides,
+    why_not_repeated,
 )
-from circlet.backends.cpu.lowering import LOWERINGS, Context, Kernel, Lowering, ParamValue, Ref
+from circlet.backends.cpu.lowering import (
+    LOWERINGS,
+    Context,
+    Kernel,
+    Lowering,
+    ParamValue,
+    Ref,
+    vector_bytes,
+)
 from circlet.backends.cpu.tuning.knobs import Knob
 from circlet.ir import Op
 from circlet.ops.conv import window_of
@@ -44,6 +54,7 @@ _FEW_REGISTERS = 16  # that hold no taps beside the sums of two rows
 _HELD_TAPS, _HELD_BY_FEW = 25, 9  # that registers hold beside the sums of a tile
 _TASKS_WANTED = 64
 _LINE_BYTES = 64
+_FEW_TAPS = 9  # of windows over one channel
 
 Shape = tuple[int, ...]
 
@@ -55,6 +66,7 @@ class Rows:
     Attributes:
         source, result: Input at the first taps, and output pixels.
         images, height, width, channels: Sizes of the output.
+        multiplier: Filters of each channel of the input.
         window: The window.
         taps: Input elements between rows and between columns of the window.
         weights: [1 + taps, channels], the bias first.
@@ -66,6 +78,7 @@ class Rows:
     height: int
     width: int
     channels: int
+    multiplier: int
     window: Window2D
     taps: tuple[int, int]
     weights: FloatArray
@@ -83,10 +96,18 @@ class Rows:
 
 
 def _refuses(op: Op, target: Target) -> str | None:
-    reason = why_not_float(op, 0, 1, 2)
-    if reason is None and operand(op, 0).static_shape[3] != operand(op, 1).static_shape[3]:
-        return "several maps per channel"
+    reason = why_not_float(op, 0, 1, 2) or why_not_repeated(op)
+    if reason is None and _is_product(op, target):
+        return "one channel, whose windows are a product with its filters"
     return reason
+
+
+def _is_product(op: Op, target: Target) -> bool:
+    """Whether one channel has filters that a product with its windows computes in less time."""
+    _, height, width, filters = operand(op, 1).static_shape
+    is_single = filters == multiplier_of(op) > 1
+    few_filters = filters < lanes_of(vector_bytes(target))
+    return is_single and (height * width > _FEW_TAPS or few_filters)
 
 
 def _lower(op: Op, context: Context) -> None:
@@ -123,7 +144,7 @@ def call_depthwise(op: Op, context: Context, rows: Rows, weights: Ref) -> None:
     }
     shapes = _shapes(rows, registers)
     has_pairs = _has_pairs(rows, registers)
-    kernel = partial(_kernel, masked, _ways(rows, blocks, context), context)
+    kernel = partial(_kernel, (rows.multiplier, masked), _ways(rows, blocks, context), context)
     shape = context.choose(op, _choice(rows, has_pairs, shapes, kernel, context))
     half = max((s for s in shapes if s[-1] <= -(-rows.width // 2)), key=lambda shape: shape[-1])
     if shape[-1] > half[-1]:
@@ -153,10 +174,13 @@ def _choice(
     )
 
 
-def _kernel(masked: bool, ways: Sequence[bool], context: Context, shape: Shape) -> Kernel:
+def _kernel(
+    loads: tuple[int, bool], ways: Sequence[bool], context: Context, shape: Shape
+) -> Kernel:
     """The kernel of the first way; for another size of the network, of one that is there."""
     kernels = [
-        Kernel("depthwise_f32.h", "depthwise_f32", (*shape, int(masked), int(way))) for way in ways
+        Kernel("depthwise_f32.h", "depthwise_f32", (*shape, *map(int, loads), int(way)))
+        for way in ways
     ]
     return next(filter(context.has, kernels), kernels[0]) if context.reuses else kernels[0]
 
@@ -190,6 +214,7 @@ def depthwise_rows(op: Op, context: Context) -> Rows:
         height=result.height,
         width=result.width,
         channels=result.channels,
+        multiplier=multiplier_of(op),
         window=window,
         taps=tap_strides(window, source),
         weights=np.concatenate([first.reshape(1, -1), weights]),
@@ -199,12 +224,12 @@ def depthwise_rows(op: Op, context: Context) -> Rows:
 def _folded(rows: Rows, lanes: int) -> Rows:
     """Few channels: neighbouring pixels, where contiguous, as one pixel of more channels."""
     channels, count = rows.channels, lanes // gcd(lanes, rows.channels)
-    contiguous = rows.source.pixel == rows.result.pixel == channels
+    contiguous = rows.source.pixel * rows.multiplier == rows.result.pixel == channels
     if not contiguous or channels >= 2 * lanes or rows.width % count or count == 1:
         return rows
     return replace(
         rows,
-        source=rows.source._replace(pixel=count * channels),
+        source=rows.source._replace(pixel=count * rows.source.pixel),
         result=rows.result._replace(pixel=count * channels),
         width=rows.width // count,
         channels=count * channels,

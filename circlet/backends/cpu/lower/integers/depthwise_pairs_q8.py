@@ -19,7 +19,11 @@ from circlet.backends.cpu.lower.integers.depthwise_q8 import (
 )
 from circlet.backends.cpu.lower.integers.q8 import Int64, has_pairs, output_bounds
 from circlet.backends.cpu.lower.integers.requantisation import ChannelOrder
-from circlet.backends.cpu.lower.products.windows import depthwise_border, first_taps
+from circlet.backends.cpu.lower.products.windows import (
+    depthwise_border,
+    first_taps,
+    multiplier_of,
+)
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -120,8 +124,8 @@ def _refuses(op: Op, target: Target) -> str | None:
     reason = refuses_depthwise(op, target)
     if reason is not None:
         return reason
-    if is_expanded(op):
-        return "several filters per channel"
+    if is_expanded(op, target):
+        return "a full convolution takes less time"
     quads = Quads(window_of(op), 1)
     if quads.count > _MOST_PRODUCTS or quads.scratch_bytes > _MOST_SCRATCH_BYTES:
         return "a window this large"
@@ -236,10 +240,11 @@ def _packing(tiling: Tiling) -> str:
 
 
 def _kernel(op: Op, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
-    window, channels = window_of(op), operand(op, 0).static_shape[3]
+    window, channels = window_of(op), op.outputs[0].static_shape[3]
     columns, (parts, form) = window.columns, fact
     taps = window.rows.size, columns.size, columns.stride, columns.dilation
-    arguments = (*taps, *tiling, parts, form, channels if channels < _BLOCK else 0)
+    narrow = channels if channels < _BLOCK else 0
+    arguments = (*taps, *tiling, parts, form, narrow, multiplier_of(op))
     return Kernel("depthwise_pairs_q8.h", "depthwise_pairs_q8", arguments)
 
 
@@ -261,7 +266,7 @@ def _params(op: Op, tiling: Tiling, data: Layout, out: Layout) -> dict[str, Para
         "image_rows": out.height,
         "image_tasks": -(-out.height // tiling.rows),
         "row_pixels": out.width,
-        "channels": data.channels,
+        "channels": out.channels,
         **output_bounds(op),
     }
 

@@ -15,6 +15,7 @@ from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.conv_q8 import lower_integer_conv
 from circlet.backends.cpu.lower.integers.depthwise_tiles import (
     CHANNEL_BLOCK,
+    MOST_UNROLLED_TAPS,
     Blocks,
     Tiling,
     Tilings,
@@ -38,7 +39,12 @@ from circlet.backends.cpu.lower.integers.q8 import (
     weights_zero,
 )
 from circlet.backends.cpu.lower.integers.requantisation import Requantisation, interleaved_lanes
-from circlet.backends.cpu.lower.products.windows import depthwise_border, first_taps
+from circlet.backends.cpu.lower.products.windows import (
+    depthwise_border,
+    first_taps,
+    multiplier_of,
+    why_not_repeated,
+)
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
     Context,
@@ -60,6 +66,7 @@ from circlet.target.targets import Target
 _MOST_EXPANDED_BYTES = 1 << 22
 _LAST_COLUMN = 31
 _MOST_EACH = 3
+_FEW_CHANNELS, _FEW_TAPS = 3, 9  # of which a full convolution takes less time
 _RARE = 0.4  # of columns of blocks
 _NO_COLUMNS = np.zeros(1, np.uint32)
 
@@ -267,7 +274,7 @@ def _kernel(call: Depthwise, tiling: Tiling, fact: tuple[int, str]) -> Kernel:
     narrow = blocks.channels if blocks.channels < CHANNEL_BLOCK else 0
     tiles = (blocks.whole, tiling.pixels, blocks.rest, tiling.rest_pixels, tiling.rows)
     taps = (window.rows.size, window.columns.size, window.columns.stride, int(tiling.slides))
-    arguments = (*tiles, *taps, *fact, int(call.flip), narrow)
+    arguments = (*tiles, *taps, *fact, int(call.flip), narrow, multiplier_of(call.op))
     return Kernel("depthwise_q8.h", "depthwise_q8", arguments)
 
 
@@ -291,9 +298,20 @@ def _pack_call(
     return [packed, scaling.parameters, columns_of_parts(parts, tiling)], (len(parts), scaling.form)
 
 
-def is_expanded(op: Op) -> bool:
-    """Whether channels have several filters each, so that a full convolution does it."""
-    return operand(op, 1).static_shape[3] != operand(op, 0).static_shape[3]
+def is_expanded(op: Op, target: Target) -> bool:
+    """Whether a full convolution does it, over weights that are zero but on a filter's own channel.
+
+    Over few channels few products are with zeros, and taps are not interleaved. That is less than
+    the depthwise kernel saves where windows share columns, and filters fill a block.
+    """
+    channels, filters = operand(op, 0).static_shape[3], operand(op, 1).static_shape[3]
+    if channels == filters or why_not_repeated(op) is not None:
+        return channels != filters
+    window, joins_taps = window_of(op), has_dot(target)
+    is_few = channels <= (_FEW_CHANNELS if joins_taps or target.has("avx512f") else 1)
+    few_taps = _FEW_TAPS if joins_taps and channels == 1 else MOST_UNROLLED_TAPS
+    is_large = window.rows.size * window.columns.size > few_taps
+    return is_few and (is_large or (joins_taps and filters < CHANNEL_BLOCK))
 
 
 def _refuses(op: Op, target: Target) -> str | None:
@@ -305,11 +323,11 @@ def _refuses(op: Op, target: Target) -> str | None:
 def refuses_depthwise(op: Op, target: Target) -> str | None:
     """Why the kernel does not take a depthwise convolution, or None."""
     reason = refuses_weighted(op, target)
-    if reason is not None or not is_expanded(op):
+    if reason is not None or not is_expanded(op, target):
         return reason
     expanded = operand(op, 1).elements * operand(op, 0).static_shape[3]
     if expanded > _MOST_EXPANDED_BYTES:
-        return "a depth multiplier above 1 over this many channels"
+        return "a depth multiplier that is no power of two over this many channels"
     return None
 
 
@@ -328,7 +346,7 @@ def _expanded(op: Op, depth: int) -> Int8:
 
 def _lower(op: Op, context: Context) -> None:
     source = operand(op, 0)
-    if is_expanded(op):
+    if is_expanded(op, context.target):
         depth, filters = source.static_shape[3], operand(op, 1).static_shape[3]
         lower_integer_conv(op, context, partial(_expanded, op, depth), filters)
         return
@@ -358,7 +376,7 @@ def _tilings(op: Op, context: Context) -> tuple[int, list[Tilings]]:
     data, out = context.layout(operand(op, 0)), context.layout(op.outputs[0])
     window, size, channels = window_of(op), (out.height, out.width), operand(op, 1).static_shape[3]
     has_parts = operand(op, 1).dtype is DType.UINT8
-    if data.pixel_stride == out.pixel_stride == channels:
+    if data.pixel_stride * multiplier_of(op) == out.pixel_stride == channels:
         together = pixels_together(window, out.width, channels, has_parts, context)
         joined = joined_tilings(window, size, channels, together, context)
         is_there = any(context.reused(op, _packing(together, family)) for family in joined)

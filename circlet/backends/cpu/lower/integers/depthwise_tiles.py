@@ -20,7 +20,7 @@ _BLOCK_SIZES = (64, 32, 16)
 _MOST_PIXELS = 8
 _MOST_SUMS_OF_A_ROW = 20  # more leave too few registers for the columns of one row
 _INT16_SUMS = 16  # with products of int16 on x86: some are in memory, as operands of additions
-_MOST_UNROLLED_TAPS = 32
+MOST_UNROLLED_TAPS = 32
 _MOST_COLUMNS_APART = 3
 _PIXELS_APART = (2, 1, 3)
 _REQUANTISE = 8
@@ -180,7 +180,7 @@ def joined_tilings(
 
 
 def _slides(window: Window2D) -> bool:
-    few = window.rows.size * window.columns.size <= _MOST_UNROLLED_TAPS
+    few = window.rows.size * window.columns.size <= MOST_UNROLLED_TAPS
     return window.columns.dilation == 1 and few
 
 

@@ -137,7 +137,7 @@ def hybrid_epilogue(
 
 def _lower_depthwise(op: Op, context: Context) -> None:
     weights = signed_weights(op)
-    if is_expanded(op):
+    if is_expanded(op, context.target):
         _lower_as_conv(op, context, expand(weights, 0, operand(op, 0).static_shape[3]))
         return
     channels, lanes = weights.shape[3], context.vector_bytes // 4

@@ -40,6 +40,17 @@ def depthwise_border(op: Op) -> dict[int, Border]:
     return {0: border._replace(channels=pixel_gap(image, width, window_of(op).rows.size))}
 
 
+def multiplier_of(op: Op) -> int:
+    """Filters of each channel of the input of a depthwise convolution."""
+    return operand(op, 1).static_shape[3] // operand(op, 0).static_shape[3]
+
+
+def why_not_repeated(op: Op) -> str | None:
+    """Why kernels do not repeat channels for the filters that they have, or None."""
+    count = multiplier_of(op)
+    return "a depth multiplier that is no power of two" if count & (count - 1) else None
+
+
 def pixel_gap(image: Tensor, width: int, rows: int) -> int:
     """Elements to leave behind every pixel of an image that depthwise windows cover.
 
