@@ -86,9 +86,10 @@ arguments of kernels:
 | the same, four taps of a channel |
 | Arm's i8mm (`CONV_Q8_MATRIX`) | products of matrices of 2 x 8 by 8 x 2 bytes; \
 rows of one pixel by dot products | as above |
-| AVX2 and AVX-512 without VNNI | by layer: bytes, four products added in 16 bits where \
-weights allow it and the excess apart (`CONV_Q8_PAIRS`), or int16, widened once for each tile \
-(`CONV_Q8_WIDE`), where it is above 0.3 of the steps; windows of short rows are gathered to one \
+| AVX2 and AVX-512 without VNNI | by layer, what is predicted to take the least time: bytes, \
+four products added in 16 bits where weights allow it and the excess apart (`CONV_Q8_PAIRS`), as a \
+sparse matrix where there are many channels (`CONV_Q8_SPARSE`), or int16, widened once for each \
+tile (`CONV_Q8_WIDE`); windows of short rows are gathered to one \
 run (`CONV_Q8_GATHER`) | AVX2: `depthwise_pairs_q8`, two taps added in 16 bits, sizes of weights \
 times activations with their signs; AVX-512, large windows and hybrid ones: two taps of every \
 other row added in 16 bits, where what exceeds that is rare; else int16 weights, even and odd taps |

@@ -16,6 +16,8 @@ _DOT_LOAD = 0.4  # loads of 8-bit kernels, over a dot product
 _PAIR_LOAD, _PAIR_STEP = 0.2, 0.6  # where two instructions and more make a sum of it
 _PAIR_FAR_LOAD = 0.6  # of weights from the second-level cache
 _PAIR_TEMPORARIES, _PAIR_SPILL = 6, 0.2
+_PAIR_STEPS, _PAIR_EXCESS, _INT16_STEPS = 2.5, 5.0, 3.9  # instructions of four taps of a register
+_SPARSE_ENTRY, _SPARSE_TAPS, _SPARSE_SUMS = 1.1, 14.0, 28.0  # taps and sums change their layout
 _WINDOW_TILE = 8.0  # what a tile of a float depthwise convolution takes besides its products
 _WINDOW_LATENCY = 4.0  # of its multiply-adds, in products of a core with one port for them
 _NEAR_BYTES, _FAR_BYTES = 16.0, 4.0  # of weights a cycle, from the second-level cache and beyond
@@ -60,6 +62,34 @@ def paired_tile(pixels: int, vectors: int, registers: int, is_near: bool) -> flo
     spilled = max(0, sums + vectors + _PAIR_TEMPORARIES - registers)
     loads = _PAIR_LOAD * pixels + (_PAIR_LOAD if is_near else _PAIR_FAR_LOAD) * vectors
     return sums + loads + _PAIR_STEP + _PAIR_SPILL * spilled
+
+
+def paired_steps(excess: float) -> float:
+    """Instructions of four taps of a register and a pixel, where products are added in 16 bits.
+
+    Args:
+        excess: Steps of what weights exceed their bounds by, for each of these.
+    """
+    return _PAIR_STEPS + _PAIR_EXCESS * excess
+
+
+def int16_steps() -> float:
+    """The same of products of int16."""
+    return _INT16_STEPS
+
+
+def sparse_steps(entries: float, channels: int, taps: int, full: float) -> float:
+    """The same where the excess is a sparse matrix.
+
+    Args:
+        entries: For each four taps of a register.
+        channels, taps: Of the product.
+        full: The part of all chunks of pixels that rows of outputs fill.
+    """
+    return (
+        _PAIR_STEPS
+        + (_SPARSE_ENTRY * entries + _SPARSE_TAPS / channels + _SPARSE_SUMS / taps) / full
+    )
 
 
 def window(pixels: int, taps: int) -> float:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.compile import compile_partition
-from circlet.backends.cpu.lower.integers import pairs_q8
-from circlet.backends.cpu.lower.integers.pairs_q8 import PAIRS, WIDE, Windows, bounded
+from circlet.backends.cpu.lower.integers.pairs_q8 import PAIRS, SPARSE, WIDE, Windows, bounded
 from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
+from circlet.backends.cpu.lower.integers.sparse_q8 import chunk_pixels, sparse_excess
 from circlet.ir import DType
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
@@ -19,6 +22,8 @@ from tests.tiers import slow
 _LANES, _VECTORS = 8, 2
 WINDOWS = [Windows(1, 1, 3, _LANES), Windows(1, 1, 19, _LANES), Windows(2, 3, 12, _LANES)]
 
+
+_COSTS = {PAIRS: "paired_steps", WIDE: "int16_steps", SPARSE: "sparse_steps"}
 
 _GATHERED = (
     ((1, 7, 9, 3), (3, 3)),
@@ -56,6 +61,28 @@ def _with_excess(kept: np.ndarray, table: np.ndarray, windows: Windows) -> np.nd
     return whole
 
 
+def _with_entries(kept: np.ndarray, table: np.ndarray, windows: Windows) -> np.ndarray:
+    """Kept weights and the entries of the sparse excess added up."""
+    whole, apart = kept.astype(np.int64), 4 * chunk_pixels(_LANES)
+    pairs = whole.reshape(len(kept), -1, _VECTORS * _LANES, 2, 2)
+    rows = table[-(-(len(kept) + 1) // 4) * 4 :].reshape(-1, 5)
+    for block in range(len(kept)):
+        for channel, *rest in rows[table[block] : table[block + 1]]:
+            for taps, weights in zip(rest[:2], rest[2:], strict=True):
+                step, half = divmod(taps // apart, 2)
+                pairs[block, step, channel // apart, half] += weights.reshape(1).view(np.int16)
+    return whole
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize("spread", [5.0, 40.0, 1000.0])
+def test_kept_weights_and_entries_are_the_weights(windows: Windows, spread: float) -> None:
+    packed = _packed(windows, spread)
+    kept, table, entries = sparse_excess(packed, windows)
+    assert table[len(packed)] == entries
+    np.testing.assert_array_equal(_with_entries(kept, table, windows), packed)
+
+
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("spread", [5.0, 40.0, 1000.0])
 def test_kept_weights_and_their_excess_are_the_weights(windows: Windows, spread: float) -> None:
@@ -65,8 +92,11 @@ def test_kept_weights_and_their_excess_are_the_weights(windows: Windows, spread:
 
 
 @pytest.mark.parametrize("windows", WINDOWS)
-def test_sums_of_kept_weights_fit_16_bits(windows: Windows) -> None:
-    kept, _ = bounded(_packed(windows, 80.0), windows)
+@pytest.mark.parametrize("keep", [bounded, sparse_excess])
+def test_sums_of_kept_weights_fit_16_bits(
+    keep: Callable[[np.ndarray, Windows], tuple[np.ndarray, ...]], windows: Windows
+) -> None:
+    kept, *_ = keep(_packed(windows, 80.0), windows)
     runs = kept.astype(np.int64).reshape(3, -1, windows.groups, _VECTORS * _LANES, 2, 2)
     twos = windows.length // 4 // 2 * 2
     together = runs[:, :, :twos].reshape(3, runs.shape[1], -1, 2, *runs.shape[3:])
@@ -118,19 +148,21 @@ def test_windows_of_short_rows_are_gathered(
 
 @pytest.mark.parametrize("name", ["x86_64+v3", *slow("native", "generic", "x86_64+v4")])
 @pytest.mark.parametrize("dtype", [DType.INT8, *slow(DType.UINT8)])
-@pytest.mark.parametrize("products", [PAIRS, WIDE])
-def test_any_weights_are_exact_in_either_form(
+@pytest.mark.parametrize("products", [PAIRS, WIDE, SPARSE])
+def test_any_weights_are_exact_in_each_form(
     products: str, dtype: DType, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = runnable(name)
     if target is None:
         pytest.skip(f"this CPU cannot run {name}")
-    monkeypatch.setattr(pairs_q8, "_OFTEN", 1e9 if products == PAIRS else -1.0)
+    monkeypatch.setattr(costs, _COSTS[products], lambda *_: -1.0)
     zeros = (0, 255, 9) if dtype is DType.UINT8 else (-128, 0, 9)
     convs = [
         Conv((1, 5, 6, 13), 20, (3, 3), dtype=dtype, zeros=zeros),
         Conv((1, 3, 5, 2), 9, (1, 1), dtype=dtype, zeros=zeros),
         Conv((1, 4, 9, 24), 17, (1, 1), (1, 3), dtype=dtype, zeros=zeros),
+        Conv((2, 7, 5, 67), 40, (1, 1), dtype=dtype, zeros=zeros),
+        Conv((1, 9, 11, 37), 18, (3, 3), (2, 2), dtype=dtype, zeros=zeros),
         *(Conv(image, 9, taps, dtype=dtype, zeros=zeros) for image, taps in _GATHERED),
     ]
     graph, inputs = conv_graph(convs, np.random.default_rng(3))

@@ -39,6 +39,8 @@ struct conv_q8_params {
     int64_t flip_pixel;    /* groups, flipped rows: bytes between pixels of the input */
     int64_t group_bytes;   /* groups: bytes of a pixel between those of two */
     int64_t gather_pixel;  /* gathered windows: elements between those of two pixels */
+    int64_t sparse_taps;   /* sparse excess: bytes of scratch ahead of taps */
+    int64_t sparse_sums;   /* and ahead of sums */
     int32_t image_rows;    /* output rows of one image */
     int32_t rows;          /* output rows of all images */
     int32_t row_pixels;    /* pixels of an output row */
@@ -89,6 +91,8 @@ struct conv_q8_params {
 #define CONV_Q8_GATHER 512
 /* Besides: there are groups of channels. */
 #define CONV_Q8_GROUPS 1024
+/* Besides, with CONV_Q8_PAIRS: what weights exceed their bounds by is a sparse matrix. */
+#define CONV_Q8_SPARSE 2048
 /* Runs of rows of taps, and of columns. */
 #define CONV_Q8_DOWN(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_down)
 #define CONV_Q8_ACROSS(p, flip) ((flip) & CONV_Q8_ONE_RUN ? 1 : (p)->runs_across)
@@ -110,6 +114,7 @@ CIRCLET_INLINE void conv_q8_fetch(const int8_t *w, const int64_t bytes) {
 #include "conv_q8_lanes.h"
 #include "conv_q8_matrix.h"
 #include "conv_q8_pairs.h"
+#include "conv_q8_sparse.h"
 #include "conv_q8_wide.h"
 
 /* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
@@ -319,12 +324,16 @@ CIRCLET_INLINE int32_t conv_q8_next_rows(const struct conv_q8_params *p, int32_t
 }
 
 /* All blocks from `block` to `last` of the tile at `in`, whose outputs are `to` elements from the
- * first. They are of a group that begins with the block `origin`. */
+ * first. They are of a group that begins with the block `origin`. With CONV_Q8_SPARSE the chunk has
+ * the sums of the task. */
 CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x, const uint8_t *in,
                                  int32_t image, int64_t to, int64_t origin, int64_t block,
-                                 int64_t last, const struct hybrid_scale *scales, const int pixels,
-                                 const int vectors, const int form, const int flip,
-                                 const int short_run, const int sums, const int tail) {
+                                 int64_t last, const struct hybrid_scale *scales,
+                                 const struct conv_q8_chunk *chunk, int64_t task,
+                                 const int pixels, const int vectors, const int form,
+                                 const int flip, const int short_run, const int sums,
+                                 const int tail) {
+    const int64_t first_block = block;
     const int hybrid = CONV_Q8_SCALED(form);
     const struct q8_bounds bounds = q8_bounds_of(p->low, p->high, p->zero, p->out_flip, form);
     const int8_t *weights = (const int8_t *)x[1] + image * p->weights_batch;
@@ -340,10 +349,14 @@ CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x,
                              p->channel_zeros, pixels, vectors);
         else
             conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
+#if CIRCLET_HAS_PAIRS
+        if (flip & CONV_Q8_SPARSE)
+            conv_q8_sparse_start(acc, chunk, task, block - first_block, pixels, vectors);
+#endif
         conv_q8_product(acc, p, in, weights + block * p->block_bytes, pixels, vectors, flip,
                         short_run);
 #if CIRCLET_HAS_PAIRS
-        if (flip & CONV_Q8_PAIRS)
+        if (flip & CONV_Q8_PAIRS && !(flip & CONV_Q8_SPARSE))
             conv_q8_pairs_excess(acc, p, in, x[4], block, pixels, vectors,
                                  CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS, short_run);
 #endif
@@ -370,7 +383,7 @@ CIRCLET_INLINE void conv_q8_groups(const struct conv_q8_params *p, void *const *
     for (; block < last; group++) {
         int64_t origin = group * p->group_blocks, end = s_min_i64(origin + p->group_blocks, last);
         conv_q8_tile(p, x, in + group * pitch, image, to + group * p->channels, origin, block, end,
-                     scales, pixels, vectors, form, flip, short_run, sums, tail);
+                     scales, 0, 0, pixels, vectors, form, flip, short_run, sums, tail);
         block = end;
     }
 }
@@ -405,6 +418,7 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
     int32_t image = line / p->image_rows, row = line % p->image_rows;
     int64_t block = (int64_t)p->blocks * split / p->splits;
     int64_t last = (int64_t)p->blocks * (split + 1) / p->splits;
+    struct conv_q8_chunk chunk = {0};
     for (int64_t task = begin; task < end; task++) {
         int32_t column = place * pixels;
         if (column > p->row_pixels - pixels) column = p->row_pixels - pixels;
@@ -412,6 +426,16 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
         if (hybrid) scales += CONV_Q8_BY_ROWS(form) ? image * p->scales_batch + column : image;
         const uint8_t *in = (const uint8_t *)x[0] + image * p->in.batch + row * p->in.row;
         const struct conv_q8_pieces pieces = conv_q8_pieces_of(p, block, last, flip);
+#if CIRCLET_HAS_PAIRS
+        if (flip & CONV_Q8_SPARSE && task >= chunk.last) {
+            const int64_t at = task % tiles, more = s_min_i64(tiles - at, end - task);
+            chunk.first = task;
+            chunk.last = task + s_min_i64(more, CONV_Q8_CHUNK / pixels);
+            conv_q8_sparse(p, &chunk, x[4], x[0], at, by_rows || by_tiles ? p->flip_down : p->run_down,
+                           scratch, block, last, pixels, vectors,
+                           CONV_Q8_FLIPS(flip) ? (int32_t)0x80808080 : 0);
+        }
+#endif
         if (by_rows) {
             if (line != row_ready) {
                 int32_t kept = row && line == row_ready + 1 ? p->flip_kept : 0;
@@ -432,8 +456,8 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
             conv_q8_groups(p, x, in, image, to, block, last, scales, pixels, vectors, form, flip,
                            run, sums, tail);
         else
-            conv_q8_tile(p, x, in, image, to, 0, block, last, scales, pixels, vectors, form, flip,
-                         flip & CONV_Q8_GATHER ? 0 : run, sums, tail);
+            conv_q8_tile(p, x, in, image, to, 0, block, last, scales, &chunk, task, pixels,
+                         vectors, form, flip, flip & CONV_Q8_GATHER ? 0 : run, sums, tail);
         if (++place < p->row_tiles) continue;
         place = 0, line++;
         if (++row == p->image_rows) row = 0, image++;

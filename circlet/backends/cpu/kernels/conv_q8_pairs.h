@@ -35,6 +35,8 @@ CIRCLET_INLINE void conv_q8_pairs_step(vi *acc, const uint8_t *at, int64_t in_pi
         const uint8_t *p = at + m * in_pixel;
         vu8 data = conv_q8_taps(p, flip_loads, short_run);
         vu8 next = two ? conv_q8_taps(p + 4, flip_loads, 0) : data;
+        /* Where sums take most of 16 registers, weights are operands in memory, pixel by pixel. */
+        if (CIRCLET_VBYTES < 64 && pixels * vectors <= 10) __asm__("" : "+r"(w));
         CIRCLET_UNROLL for (int n = 0; n < vectors; n++) {
             vi16 sum = v_pairs(data, v_load_i8(w + n * CIRCLET_VBYTES));
             if (two) sum += v_pairs(next, v_load_i8(w + (vectors + n) * CIRCLET_VBYTES));

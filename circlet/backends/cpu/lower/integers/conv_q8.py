@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.computed_q8 import call_pack, pack_kernel
 from circlet.backends.cpu.lower.integers.flips import (
@@ -27,11 +28,13 @@ from circlet.backends.cpu.lower.integers.i8mm import (
 from circlet.backends.cpu.lower.integers.image_q8 import call_image, is_image
 from circlet.backends.cpu.lower.integers.narrow_groups_q8 import call_narrow_groups, narrow_groups
 from circlet.backends.cpu.lower.integers.pairs_q8 import (
+    GROUP,
     PAIRS,
+    SPARSE,
     WIDE,
     Windows,
     bounded,
-    exceed_often,
+    excess_share,
 )
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
@@ -48,6 +51,11 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     interleaved,
     interleaved_lanes,
+)
+from circlet.backends.cpu.lower.integers.sparse_q8 import (
+    chunk_pixels,
+    scratch_taps,
+    sparse_excess,
 )
 from circlet.backends.cpu.lower.integers.tiles import row_cycles
 from circlet.backends.cpu.lower.products.product import Im2colRow, Product, Weights
@@ -170,6 +178,14 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         **_stack_strides(product, blocks * block_bytes, blocks * tile.whole),
     }
     copy, elements = copied(product, row, tile, fact[1], splits, context)
+    scratch_bytes = elements * element_bytes
+    if fact[1] == SPARSE:
+        sparse, scratch_bytes = _sparse_scratch(
+            scratch_bytes,
+            Windows(row.rows, row.columns, row.length, lanes),
+            -(-blocks // splits) * width,
+        )
+        params |= sparse
     half = half_row(tile, product.width)
     if tile.pixels > half.pixels:
         context.precompile(op, _kernel(product, row, half, fact, context))
@@ -182,8 +198,18 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         (*operands, more[0] if more else NoRef(), product.epilogue.scales),
         (product.result.tensor,),
         tasks=product.rows * row_tiles * splits,
-        scratch_bytes=elements * element_bytes,
+        scratch_bytes=scratch_bytes,
     )
+
+
+def _sparse_scratch(
+    used: int, windows: Windows, channels: int
+) -> tuple[dict[str, ParamValue], int]:
+    """Where taps and sums of a sparse excess stand in scratch, of which so many bytes are used."""
+    taps = -(-used // ROW_ALIGNMENT) * ROW_ALIGNMENT
+    sums = taps + scratch_taps(windows) * 4
+    total = sums + chunk_pixels(windows.lanes) * channels * 4
+    return {"sparse_taps": taps, "sparse_sums": sums}, total
 
 
 def _splits(product: Q8Product, blocks: int, block_bytes: int, tiles: int) -> int:
@@ -303,10 +329,8 @@ def _pack_product(
     if _is_paired(product, context):
         centred: npt.NDArray[np.int16] = windows.astype(np.int16) - zero
         exact = whole_blocks(centred, product.groups, width)
-        kept, excess = bounded(pack(exact, order), Windows(*shape, lanes))
-        if exceed_often(kept, excess, lanes) and not are_apart(product, row):
-            return [pack(exact, order, 2), scaling.parameters], (scaling.form, WIDE)
-        return [kept, scaling.parameters, excess], (scaling.form, PAIRS)
+        how, (kept, *excess) = _paired(product, row, exact, order, context)
+        return [kept, scaling.parameters, *excess], (scaling.form, how)
     blocks = whole_blocks(windows, product.groups, width)
     if sums == _SUMS_IN:
         blocks[width - 1 :: width] = 1
@@ -314,6 +338,39 @@ def _pack_product(
     if sums == _SUMS_SPLAT:
         arrays.append(_ones(product, row, context))
     return arrays, (scaling.form, "")
+
+
+def _paired(
+    product: Q8Product,
+    row: Im2colRow,
+    weights: npt.NDArray[np.int16],
+    order: npt.NDArray[np.intp],
+    context: Context,
+) -> tuple[str, list[np.ndarray]]:
+    """How products without dot products of bytes are made; packed weights, perhaps an excess."""
+    lanes = context.vector_bytes // 4
+    windows, packed = Windows(row.rows, row.columns, row.length, lanes), pack(weights, order)
+    kept, excess = bounded(packed, windows)
+    steps = kept.size // (lanes * GROUP)
+    ways = {PAIRS: costs.paired_steps(excess_share(kept, excess, lanes))}
+    if not are_apart(product, row):
+        ways[WIDE] = costs.int16_steps()
+    if _may_be_sparse(product, row, context.target):
+        sparse = sparse_excess(packed, windows)
+        chunk, pixels = chunk_pixels(lanes), product.rows * product.width
+        full = pixels / (-(-pixels // chunk) * chunk)
+        entries = sparse.entries / steps
+        ways[SPARSE] = costs.sparse_steps(entries, product.filters, product.depth, full)
+    how = min(ways, key=lambda way: ways[way])
+    if how == SPARSE:
+        return how, [sparse.kept, sparse.table]
+    return how, [pack(weights, order, 2)] if how == WIDE else [kept, excess]
+
+
+def _may_be_sparse(product: Q8Product, row: Im2colRow, target: Target) -> bool:
+    """Whether an excess may be a sparse matrix: of windows that are not gathered, in one group."""
+    is_wide = target.has("avx2")
+    return is_wide and product.groups == 1 and row.length >= GROUP and not gathers(product, target)
 
 
 def _is_paired(product: Q8Product, context: Context) -> bool:

@@ -5,13 +5,16 @@
 
 Activations are bytes from 0 to 255, so a sum fits where neither its weights above zero nor those
 below add up to more than 128. Most do. What others exceed that by is taken off them and stands
-apart, as weights of their own (the *excess*) for four taps of one register of channels: products
-are exact for any weights, and only those that exceed their bounds cost more. Zero points are taken
-off weights ahead of it, for which 9 bits are no obstacle.
+apart (the *excess*): products are exact for any weights, and only those that exceed their bounds
+cost more. Zero points are taken off weights ahead of it, for which 9 bits are no obstacle.
+
+The excess is weights of their own for four taps of one register of channels (`PAIRS`), or a sparse
+matrix (`SPARSE`, `sparse_q8.py`). Where it is large products of int16 take less time (`WIDE`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +26,10 @@ Int16 = npt.NDArray[np.int16]
 Int32 = npt.NDArray[np.int32]
 
 PAIRS, WIDE = "CONV_Q8_PAIRS", "CONV_Q8_WIDE"
+SPARSE = f"{PAIRS} | CONV_Q8_SPARSE"
 GROUP = 4
-_MOST = 128  # 255 times that fits int16
-_MOST_WEIGHT = 127
-_OFTEN = 0.3  # of four taps of a register: from there on products of int16 take less time
+MOST = 128  # 255 times that fits int16
+MOST_WEIGHT = 127
 _PLACE = 4  # int32 that say where an excess is: row and column of the run, byte, unused
 
 
@@ -72,6 +75,23 @@ def bounded(packed: Int16, windows: Windows) -> tuple[Int8, Int8]:
     Args:
         packed: [blocks, groups of all runs, channels of a block, 4].
     """
+    kept, rest = within_bounds(packed, windows, _kept_of_two)
+    return kept, _table(rest, windows)
+
+
+def within_bounds(
+    packed: Int16, windows: Windows, keep: Callable[[Int16], Int16]
+) -> tuple[Int8, Int16]:
+    """Packed weights within their bounds, and the rest.
+
+    Args:
+        packed: [blocks, groups of all runs, channels of a block, 4].
+        keep: What is kept of [n, lanes, pairs, groups, taps] that are added in 16 bits, where one
+            of the lanes exceeds its bounds; there are one or two groups.
+
+    Returns:
+        The rest as [blocks, runs, groups, vectors, lanes, pairs, taps].
+    """
     blocks, _, columns, _ = packed.shape
     vectors = columns // windows.lanes
     runs = windows.rows * windows.columns
@@ -82,25 +102,25 @@ def bounded(packed: Int16, windows: Windows) -> tuple[Int8, Int8]:
     pairs = np.moveaxis(paired, 3, -2)  # [..., lanes, pairs of taps, two groups, two taps]
     held = np.moveaxis(kept[:, :, : 2 * twos].reshape(paired.shape), 3, -2)
     over = _exceeds(pairs)
-    held[over] = _kept_of_two(pairs[over])
+    held[over] = keep(pairs[over])
     kept[:, :, : 2 * twos] = np.moveaxis(held, -2, 3).reshape(kept[:, :, : 2 * twos].shape)
     alone = kept[:, :, 2 * twos :, ..., None, :]
     over = _exceeds(alone)
-    alone[over] = _kept(alone[over])
-    return kept.astype(np.int8).reshape(packed.shape), _table(steps - kept, windows)
+    alone[over] = keep(alone[over])
+    return kept.astype(np.int8).reshape(packed.shape), steps - kept
 
 
-def exceed_often(kept: Int8, excess: Int8, lanes: int) -> bool:
-    """Whether products of int16 take less time than those of bytes and of the excess."""
+def excess_share(kept: Int8, excess: Int8, lanes: int) -> float:
+    """Steps of the excess for each step of the products, of four taps of a register."""
     registers = kept.size // (lanes * GROUP)
-    return excess.size > _OFTEN * registers * (lanes * GROUP + 4 * _PLACE)
+    return excess.size / (registers * (lanes * GROUP + 4 * _PLACE))
 
 
 def _exceeds(weights: Int16) -> npt.NDArray[np.bool_]:
     """Which registers of [..., lanes, pairs, groups, taps] have a sum beyond the bounds."""
     above = np.maximum(weights, 0).sum(axis=(-2, -1), dtype=np.int16)
     below = weights.sum(axis=(-2, -1), dtype=np.int16) - above
-    beyond = (above > _MOST) | (below < -_MOST) | (weights > _MOST_WEIGHT).any(axis=(-2, -1))
+    beyond = (above > MOST) | (below < -MOST) | (weights > MOST_WEIGHT).any(axis=(-2, -1))
     exceeding: npt.NDArray[np.bool_] = beyond.any(axis=(-2, -1))
     return exceeding
 
@@ -108,12 +128,12 @@ def _exceeds(weights: Int16) -> npt.NDArray[np.bool_]:
 def _kept(weights: Int16) -> Int16:
     """The part of [n, lanes, pairs, groups, taps] within bounds: of the first taps, what fits."""
     kept = np.zeros_like(weights)
-    above = np.full(weights.shape[:-2], _MOST, np.int16)
+    above = np.full(weights.shape[:-2], MOST, np.int16)
     below = above.copy()
     for group in range(weights.shape[-2]):
         for tap in range(weights.shape[-1]):
             weight = weights[..., group, tap]
-            most = np.minimum(above, _MOST_WEIGHT)
+            most = np.minimum(above, MOST_WEIGHT)
             part = np.clip(weight, -below, most)
             above -= np.maximum(part, 0)
             below += np.minimum(part, 0)
@@ -122,7 +142,7 @@ def _kept(weights: Int16) -> Int16:
 
 
 def _kept_of_two(weights: Int16) -> Int16:
-    """The same of two groups, so that the fewer of them have an excess."""
+    """The same, of two groups so that the fewer of them have an excess."""
     first, second = _kept(weights), _kept(weights[..., ::-1, :])[..., ::-1, :]
 
     def exceeding(kept: Int16) -> npt.NDArray[np.intp]:
