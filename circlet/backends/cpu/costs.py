@@ -14,6 +14,7 @@ _BROADCAST_LOAD = 1.25  # of either, where a broadcast is an instruction of its 
 _LANE_LOAD, _LANE_STEP = 0.5, 1.5  # where one load brings a pixel's inputs of four steps
 _DOT_LOAD = 0.4  # loads of 8-bit kernels, over a dot product
 _PAIR_LOAD, _PAIR_STEP = 0.2, 0.6  # where two instructions and more make a sum of it
+_PAIR_ALONE = 0.5  # of inputs that one product alone uses
 _PAIR_FAR_LOAD = 0.6  # of weights from the second-level cache
 _PAIR_TEMPORARIES, _PAIR_SPILL = 6, 0.2
 _PAIR_STEPS, _PAIR_EXCESS, _INT16_STEPS = 2.5, 5.0, 3.9  # instructions of four taps of a register
@@ -60,7 +61,8 @@ def paired_tile(pixels: int, vectors: int, registers: int, is_near: bool) -> flo
     """
     sums = pixels * vectors
     spilled = max(0, sums + vectors + _PAIR_TEMPORARIES - registers)
-    loads = _PAIR_LOAD * pixels + (_PAIR_LOAD if is_near else _PAIR_FAR_LOAD) * vectors
+    inputs = pixels * (_PAIR_ALONE if vectors == 1 else _PAIR_LOAD)
+    loads = inputs + (_PAIR_LOAD if is_near else _PAIR_FAR_LOAD) * vectors
     return sums + loads + _PAIR_STEP + _PAIR_SPILL * spilled
 
 
