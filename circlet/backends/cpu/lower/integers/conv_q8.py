@@ -8,12 +8,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.computed_q8 import call_pack, pack_kernel
 from circlet.backends.cpu.lower.integers.flips import (
     ROW_ALIGNMENT,
-    are_apart,
     copied,
     flip_of,
     grouped_bytes,
@@ -27,19 +25,11 @@ from circlet.backends.cpu.lower.integers.i8mm import (
 )
 from circlet.backends.cpu.lower.integers.image_q8 import call_image, is_image
 from circlet.backends.cpu.lower.integers.narrow_groups_q8 import call_narrow_groups, narrow_groups
-from circlet.backends.cpu.lower.integers.pairs_q8 import (
-    GROUP,
-    PAIRS,
-    SPARSE,
-    WIDE,
-    Windows,
-    bounded,
-    excess_share,
-)
+from circlet.backends.cpu.lower.integers.pairs_forms import PairedForm, is_paired, sparse_scratch
+from circlet.backends.cpu.lower.integers.pairs_q8 import SPARSE, WIDE, Windows
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
     fold_zero_points,
-    has_pairs,
     output_bounds,
     refuses_weighted,
     signed_weights,
@@ -51,11 +41,6 @@ from circlet.backends.cpu.lower.integers.requantisation import (
     Requantisation,
     interleaved,
     interleaved_lanes,
-)
-from circlet.backends.cpu.lower.integers.sparse_q8 import (
-    chunk_pixels,
-    scratch_taps,
-    sparse_excess,
 )
 from circlet.backends.cpu.lower.integers.tiles import row_cycles
 from circlet.backends.cpu.lower.products.product import Im2colRow, Product, Weights
@@ -180,7 +165,7 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
     copy, elements = copied(product, row, tile, fact[1], splits, context)
     scratch_bytes = elements * element_bytes
     if fact[1] == SPARSE:
-        sparse, scratch_bytes = _sparse_scratch(
+        sparse, scratch_bytes = sparse_scratch(
             scratch_bytes,
             Windows(row.rows, row.columns, row.length, lanes),
             -(-blocks // splits) * width,
@@ -200,16 +185,6 @@ def call_conv_q8(product: Q8Product, context: Context) -> None:
         tasks=product.rows * row_tiles * splits,
         scratch_bytes=scratch_bytes,
     )
-
-
-def _sparse_scratch(
-    used: int, windows: Windows, channels: int
-) -> tuple[dict[str, ParamValue], int]:
-    """Where taps and sums of a sparse excess stand in scratch, of which so many bytes are used."""
-    taps = -(-used // ROW_ALIGNMENT) * ROW_ALIGNMENT
-    sums = taps + scratch_taps(windows) * 4
-    total = sums + chunk_pixels(windows.lanes) * channels * 4
-    return {"sparse_taps": taps, "sparse_sums": sums}, total
 
 
 def _splits(product: Q8Product, blocks: int, block_bytes: int, tiles: int) -> int:
@@ -326,10 +301,11 @@ def _pack_product(
     order = _order(width, lanes, scaling.form)
     sums = _sums(product, row, width, context)
     windows, zero = weights.reshape(-1, *shape), np.int16(product.epilogue.weight_zero)
-    if _is_paired(product, context):
+    if is_paired(product, context.target):
         centred: npt.NDArray[np.int16] = windows.astype(np.int16) - zero
         exact = whole_blocks(centred, product.groups, width)
-        how, (kept, *excess) = _paired(product, row, exact, order, context)
+        form = PairedForm(product, row, lanes, context.target)
+        how, (kept, *excess) = form.least_time(lambda group: pack(exact, order, group))
         return [kept, scaling.parameters, *excess], (scaling.form, how)
     blocks = whole_blocks(windows, product.groups, width)
     if sums == _SUMS_IN:
@@ -340,47 +316,9 @@ def _pack_product(
     return arrays, (scaling.form, "")
 
 
-def _paired(
-    product: Q8Product,
-    row: Im2colRow,
-    weights: npt.NDArray[np.int16],
-    order: npt.NDArray[np.intp],
-    context: Context,
-) -> tuple[str, list[np.ndarray]]:
-    """How products without dot products of bytes are made; packed weights, perhaps an excess."""
-    lanes = context.vector_bytes // 4
-    windows, packed = Windows(row.rows, row.columns, row.length, lanes), pack(weights, order)
-    kept, excess = bounded(packed, windows)
-    steps = kept.size // (lanes * GROUP)
-    ways = {PAIRS: costs.paired_steps(excess_share(kept, excess, lanes))}
-    if not are_apart(product, row):
-        ways[WIDE] = costs.int16_steps()
-    if _may_be_sparse(product, row, context.target):
-        sparse = sparse_excess(packed, windows)
-        chunk, pixels = chunk_pixels(lanes), product.rows * product.width
-        full = pixels / (-(-pixels // chunk) * chunk)
-        entries = sparse.entries / steps
-        ways[SPARSE] = costs.sparse_steps(entries, product.filters, product.depth, full)
-    how = min(ways, key=lambda way: ways[way])
-    if how == SPARSE:
-        return how, [sparse.kept, sparse.table]
-    return how, [pack(weights, order, 2)] if how == WIDE else [kept, excess]
-
-
-def _may_be_sparse(product: Q8Product, row: Im2colRow, target: Target) -> bool:
-    """Whether an excess may be a sparse matrix: of windows that are not gathered, in one group."""
-    is_wide = target.has("avx2")
-    return is_wide and product.groups == 1 and row.length >= GROUP and not gathers(product, target)
-
-
-def _is_paired(product: Q8Product, context: Context) -> bool:
-    """Whether products are added in 16 bits (`conv_q8_pairs.h`) or of int16 (`conv_q8_wide.h`)."""
-    return product.computed is None and has_pairs(context.target)
-
-
 def _sums(product: Q8Product, row: Im2colRow, width: int, context: Context) -> str:
     """How the kernel finds sums of windows: in the last lane, where that has no channel."""
-    if product.epilogue.weight_zero == 0 or _is_paired(product, context):
+    if product.epilogue.weight_zero == 0 or is_paired(product, context.target):
         return _NO_SUMS
     if product.group_filters < width and product.computed is None:
         return _SUMS_IN

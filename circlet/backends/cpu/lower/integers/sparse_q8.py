@@ -13,6 +13,7 @@ from circlet.backends.cpu.lower.integers.pairs_q8 import (
     Int16,
     Int32,
     Windows,
+    added,
     within_bounds,
 )
 from circlet.backends.cpu.lower.integers.q8 import Int8
@@ -49,7 +50,7 @@ def scratch_taps(windows: Windows) -> int:
 def sparse_excess(packed: Int16, windows: Windows) -> SparseExcess:
     """What `conv_q8_sparse.h` reads of [blocks, groups of all runs, channels of a block, 4]."""
     kept, rest = within_bounds(packed, windows, _kept)
-    block, run, group, vector, lane, half = np.nonzero(rest.any(axis=-1))
+    block, run, group, vector, lane, half = np.nonzero(rest[..., 0] | rest[..., 1])
     pair = (run * windows.groups + group) * 2 + half
     channel = vector * windows.lanes + lane
     weights = np.ascontiguousarray(rest[block, run, group, vector, lane, half], "<i2").view("<i4")
@@ -80,15 +81,20 @@ def _ranks(block: npt.NDArray[np.intp], channel: npt.NDArray[np.intp]) -> npt.ND
 
 def _kept(weights: Int16) -> Int16:
     """What [n, lanes, pairs, groups, taps] keep: the largest taps give up what is too much."""
-    taps = weights.reshape(*weights.shape[:-2], weights.shape[-2] * weights.shape[-1])
-    kept = np.clip(taps, -MOST, MOST_WEIGHT)
+    together = np.clip(weights, -MOST, MOST_WEIGHT).reshape(-1, weights.shape[-2] * 2)
     for sign in (1, -1):
-        size = np.maximum(sign * kept, 0)
-        over = size.sum(axis=-1, keepdims=True, dtype=np.int16) - MOST
-        order = np.argsort(-size, axis=-1, kind="stable")
-        largest = np.take_along_axis(size, order, -1)
-        before = np.cumsum(largest, axis=-1, dtype=np.int16) - largest
-        given = np.zeros_like(kept)
-        np.put_along_axis(given, order, np.clip(over - before, 0, largest), -1)
-        kept = kept - sign * given
-    return kept.astype(np.int16).reshape(weights.shape)
+        sizes = np.maximum(sign * together, 0)
+        much = added([*sizes.T]) - MOST
+        over = np.flatnonzero(much > 0)
+        together[over] -= sign * _given(sizes[over], much[over, None])
+    return together.reshape(weights.shape)
+
+
+def _given(sizes: Int16, much: Int16) -> Int16:
+    """What [n, taps] give up so that each row has so much less, the largest first."""
+    order = np.argsort(-sizes, axis=-1, kind="stable")
+    largest = np.take_along_axis(sizes, order, -1)
+    before = np.cumsum(largest, axis=-1, dtype=np.int16) - largest
+    given = np.zeros_like(sizes)
+    np.put_along_axis(given, order, np.clip(much - before, 0, largest), -1)
+    return given
