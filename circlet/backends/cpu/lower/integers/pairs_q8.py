@@ -129,9 +129,8 @@ def _exceeds(weights: Int16) -> npt.NDArray[np.bool_]:
     taps = [weights[..., group, tap] for group in range(weights.shape[-2]) for tap in (0, 1)]
     above = added([np.maximum(tap, 0) for tap in taps])
     below = added(taps) - above
-    beyond = (above > MOST) | (below < -MOST)
-    for tap in taps:
-        beyond |= tap > MOST_WEIGHT
+    most = np.maximum.reduce(taps)
+    beyond = (above > MOST) | (below < -MOST) | (most > MOST_WEIGHT)
     exceeding: npt.NDArray[np.bool_] = beyond.any(axis=(-2, -1))
     return exceeding
 
