@@ -12,7 +12,7 @@ from circlet.target.targets import parse_target
 from tests.backends.cpu.cases import Cases, each_target, each_width
 from tests.backends.cpu.harness import run_native, runnable
 
-SHAPES = ((1, 10), (3, 1001), (2, 5, 7, 21), (1917, 2), (1, 4095))
+SHAPES = ((1, 10), (3, 1001), (2, 5, 7, 21), (1917, 2), (129, 4), (77, 8), (1, 4095))
 
 
 @each_width
@@ -41,7 +41,8 @@ def test_float_softmax_of_rows_of_every_length_equals_the_record(target: str) ->
 @each_width
 def test_masked_elements_have_no_share(target: str) -> None:
     cases = Cases()
-    for count, mask in ((5, -np.inf), (40, -1e9), (200, -np.inf), (200, -3e4)):
+    masked = [(2, -np.inf), (8, -np.inf), (5, -np.inf), (40, -1e9), (200, -np.inf), (200, -3e4)]
+    for count, mask in masked:
         rows = np.linspace(-3, 3, 2 * count, dtype=np.float32).reshape(2, count)
         rows[:, 1::2] = mask
         cases.op("SOFTMAX", [cases.given(rows)], SoftmaxAttrs(1.0))

@@ -1,8 +1,8 @@
 /* Softmax and log-softmax of dense rows of floats.
  *
  * e^(beta (x - highest)) never overflows, and one term is 1, so that the sum is no less. Rows of a
- * few vectors stay in registers; longer ones are read three times, for the highest element, for the
- * terms, and to divide by their sum.
+ * few vectors stay in registers, several rows of 2, 4 or 8 elements in one; longer ones are read
+ * three times, for the highest element, for the terms, and to divide by their sum.
  */
 #ifndef CIRCLET_SOFTMAX_F32_H
 #define CIRCLET_SOFTMAX_F32_H
@@ -105,6 +105,27 @@ CIRCLET_INLINE void softmax_held_rows(const struct softmax_f32_params *p, float 
         softmax_held_row(to + row * count, from + row * count, n, beta, vectors);
 }
 
+/* Whole rows of 2, 4 or 8 elements in one vector, whose lanes exchange their highest and sums. */
+CIRCLET_INLINE vf softmax_short(vf x, vf beta, const int count) {
+    vf best = v_max(CIRCLET_SWAP(x, 1), x);
+    if (count > 2) best = v_max(CIRCLET_SWAP(best, 2), best);
+    if (count > 4) best = v_max(CIRCLET_SWAP(best, 4), best);
+    vf terms = softmax_term(x, best, beta), sum = terms + CIRCLET_SWAP(terms, 1);
+    if (count > 2) sum += CIRCLET_SWAP(sum, 2);
+    if (count > 4) sum += CIRCLET_SWAP(sum, 4);
+    return terms / sum;
+}
+
+CIRCLET_INLINE void softmax_short_rows(float *to, const float *from, int64_t elements, vf beta,
+                                       const int count) {
+    int64_t i = 0;
+    for (; i + CIRCLET_LANES <= elements; i += CIRCLET_LANES)
+        v_store(to + i, softmax_short(v_load(from + i), beta, count));
+    if (i == elements) return;
+    vf rest = softmax_short(v_load_n(from + i, elements - i), beta, count);
+    v_store_n(to + i, rest, elements - i);
+}
+
 /* Operands: source, result. */
 CIRCLET_INLINE void softmax_f32(const struct softmax_f32_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end) {
@@ -114,6 +135,11 @@ CIRCLET_INLINE void softmax_f32(const struct softmax_f32_params *p, void *const 
     float *to = (float *)x[1] + row * count;
     const vf beta = v_splat(p->beta);
     (void)scratch;
+    if (count == 2) { softmax_short_rows(to, from, rows * 2, beta, 2); return; }
+    if (count == 4) { softmax_short_rows(to, from, rows * 4, beta, 4); return; }
+#if CIRCLET_LANES >= 8
+    if (count == 8) { softmax_short_rows(to, from, rows * 8, beta, 8); return; }
+#endif
     switch ((count + CIRCLET_LANES - 1) / CIRCLET_LANES) {
     case 1: softmax_held_rows(p, to, from, rows, beta, 1); return;
     case 2: softmax_held_rows(p, to, from, rows, beta, 2); return;
