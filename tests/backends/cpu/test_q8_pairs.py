@@ -188,4 +188,5 @@ def test_windows_that_are_gathered_in_one_size_need_not_be_in_another(
     resized = replace(case, image=(1, 4, other, 4))
     graph, inputs = conv_graph([resized], np.random.default_rng(3))
     (got,) = session.resized({"x0": resized.image}).run(inputs).values()
-    np.testing.assert_array_equal(got, *evaluate_graph(graph, inputs))
+    (wanted,) = evaluate_graph(graph, inputs)
+    np.testing.assert_array_equal(got, wanted)
