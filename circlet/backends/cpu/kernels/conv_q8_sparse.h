@@ -1,7 +1,7 @@
 /* What weights of conv_q8_pairs.h exceed their bounds by, as a sparse matrix.
  *
- * That is one weight of a hundred, or of ten, in any place. Its products have pixels as lanes, so
- * that an entry takes a pair of taps of one channel and of a chunk of pixels, those of several
+ * That is one weight of a hundred, or of ten, in any place. Its products have pixels as lanes: an
+ * entry is two pairs of taps of one channel, for a chunk of pixels, which are those of several
  * tiles:
  *
  *     taps     x0 x1 | x0 x1 | ...    pixel by pixel, widened to 16 bits, from the input
