@@ -37,6 +37,7 @@ FAMILIES = (
     "q8_depthwise",
     "q8_groups",
     "q8_hybrid",
+    "q8_pairs",
     "quantize",
     "recurrent",
     "recurrent_cells",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from circlet import Session
 from circlet.backends.cpu.compile import compile_partition
-from circlet.ir import DType, Graph, Quantization, Tensor
+from circlet.backends.cpu.executable import Executable
+from circlet.formats import dumps
+from circlet.ir import DType, Graph, Model, Quantization, Tensor
+from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.layout import ConcatenationAttrs
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
@@ -113,3 +119,20 @@ def test_groups_within_registers_are_multiplied_together(target: str, narrow: li
     for case in CASES:
         wanted = "conv_groups_q8" if case in narrow else "conv_q8"
         assert _products([case], target) == [wanted]
+
+
+@pytest.mark.parametrize("width", [33, 48, 100])
+@pytest.mark.parametrize("case", [FOURS[0], EIGHTS[0]])
+def test_another_width_takes_tiles_that_are_there(case: Conv, width: int) -> None:
+    graph, _ = conv_graph(
+        [replace(case, image=(1, 6, 64, case.image[3]))], np.random.default_rng(2)
+    )
+    first = Session(dumps(Model([graph]), "tflite"), strict=True)
+    other = replace(case, image=(1, 6, width, case.image[3]))
+    graph, inputs = conv_graph([other], np.random.default_rng(2))
+    resized = first.resized({"x0": other.image})
+    (one,), (two,) = first.opened.partitions, resized.opened.partitions
+    assert isinstance(one.code, Executable) and isinstance(two.code, Executable)
+    assert one.code.units == two.code.units
+    (got,), (wanted,) = resized.run(inputs).values(), evaluate_graph(graph, inputs)
+    np.testing.assert_array_equal(got, wanted)

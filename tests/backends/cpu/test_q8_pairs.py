@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from circlet import Session
 from circlet.backends.cpu import costs
 from circlet.backends.cpu.compile import compile_partition
 from circlet.backends.cpu.lower.integers.pairs_q8 import PAIRS, SPARSE, WIDE, Windows, bounded
 from circlet.backends.cpu.lower.integers.q8 import has_dot, has_pairs
 from circlet.backends.cpu.lower.integers.sparse_q8 import chunk_pixels, sparse_excess
-from circlet.ir import DType
+from circlet.formats import dumps
+from circlet.ir import DType, Model
+from circlet.ops.evaluate import evaluate_graph
 from circlet.plan.partition import partition
 from circlet.target.targets import parse_target
 from tests.backends.cpu.harness import check_native, runnable
@@ -21,7 +25,6 @@ from tests.tiers import slow
 
 _LANES, _VECTORS = 8, 2
 WINDOWS = [Windows(1, 1, 3, _LANES), Windows(1, 1, 19, _LANES), Windows(2, 3, 12, _LANES)]
-
 
 _COSTS = {PAIRS: "paired_steps", WIDE: "int16_steps", SPARSE: "sparse_steps"}
 
@@ -170,3 +173,20 @@ def test_any_weights_are_exact_in_each_form(
     check_native(graph, [np.full_like(x, np.iinfo(x.dtype).max) for x in inputs], target)
     graph, inputs = rows_graph([Rows((3, 37, 18), dtype, zeros)], np.random.default_rng(3))
     check_native(graph, inputs, target)
+
+
+@pytest.mark.parametrize(("first", "other"), [(1, 17), (17, 1)])
+def test_windows_that_are_gathered_in_one_size_need_not_be_in_another(
+    first: int, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if runnable("x86_64+v3") is None:
+        pytest.skip("this CPU cannot run x86_64+v3")
+    monkeypatch.setattr(costs, _COSTS[SPARSE], lambda *_: -1.0)
+    case = Conv((1, 4, first, 4), 18, (3, 1), per_channel=True)
+    graph, _ = conv_graph([case], np.random.default_rng(3))
+    session = Session(dumps(Model([graph]), "tflite"), target="x86_64+v3", strict=True)
+    resized = replace(case, image=(1, 4, other, 4))
+    graph, inputs = conv_graph([resized], np.random.default_rng(3))
+    (got,) = session.resized({"x0": resized.image}).run(inputs).values()
+    (wanted,) = evaluate_graph(graph, inputs)
+    np.testing.assert_array_equal(got, wanted)

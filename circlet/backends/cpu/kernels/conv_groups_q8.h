@@ -1,16 +1,17 @@
-/* Convolution over 8-bit activations and weights in groups of few channels, each of as many filters:
- * 4 or 8, and fewer than a register has lanes.
+/* Convolution over 8-bit activations and weights in groups of few channels, each of as many
+ * filters: 4 or 8, and fewer than a register has lanes.
  *
- * A register of neighbouring channels holds several groups. The bytes of an input pixel are shuffled
- * so that each lane has those of its own group, as many at a time as one product adds: four
- * (VPDPBUSD), or two of 16 bits (VPMADDWD). No product is with a zero:
+ * A register of neighbouring channels holds several groups. The bytes of an input pixel are
+ * shuffled so that each lane has those of its own group, as many at a time as one product adds:
+ * four (VPDPBUSD), or two of 16 bits (VPMADDWD). No product is with a zero:
  *
  *     pixel           a0 a1 a2 a3 a4 a5 a6 a7 b0 b1 b2 b3 b4 b5 b6 b7
  *     first products  a0 a1 a2 a3 in the lanes of filters a, b0 b1 b2 b3 in those of filters b
  *     second          a4 a5 a6 a7                            b4 b5 b6 b7
  *
  * A tile is some neighbouring pixels of an output row by one register of channels; a column of the
- * input is shuffled once for all pixels of the tile whose windows it is in. A task is an output row.
+ * input is shuffled once for all pixels of the tile whose windows it is in. A task is an output
+ * row.
  *
  * Operands: input, weights per register of channels [row of taps, product, column of taps, lanes,
  * bytes or int16 of a product], qparams, output. The last register overlaps the one before.
@@ -92,9 +93,12 @@ CIRCLET_INLINE void conv_groups_q8_tile(vi *acc, const struct conv_groups_q8_par
         }
 }
 
-/* pixels: Of a tile. depth: Channels of a group. columns, stride: Of taps, and of windows. taps: That
- * a product adds. form: How outputs are scaled (requantize.h). flip: Whether top bits of activations
- * change.
+/* pixels: Of a tile.
+ * depth: Channels of a group.
+ * columns, stride: Of taps, and of windows.
+ * taps: That a product adds.
+ * form: How outputs are scaled (requantize.h).
+ * flip: Whether top bits of activations change.
  */
 CIRCLET_INLINE void conv_groups_q8(const struct conv_groups_q8_params *params, void *const *x,
                                    void *scratch, int64_t begin, int64_t end, const int pixels,

@@ -413,7 +413,8 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
     if (flip & CONV_Q8_GATHER) tile_params.in.pixel = params->gather_pixel;
     const int64_t tiles = (int64_t)p->rows * p->row_tiles;
     uint8_t *rows = scratch; /* of taps, of the row of outputs `row_ready` */
-    int32_t first_row = 0, row_ready = -1, split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
+    int32_t first_row = 0, row_ready = -1;
+    int32_t split = (int32_t)(begin / tiles), tile = (int32_t)(begin % tiles);
     int32_t line = tile / p->row_tiles, place = tile % p->row_tiles;
     int32_t image = line / p->image_rows, row = line % p->image_rows;
     int64_t block = (int64_t)p->blocks * split / p->splits;
@@ -431,9 +432,9 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
             const int64_t at = task % tiles, more = s_min_i64(tiles - at, end - task);
             chunk.first = task;
             chunk.last = task + s_min_i64(more, CONV_Q8_CHUNK / pixels);
-            conv_q8_sparse(p, &chunk, x[4], x[0], at, by_rows || by_tiles ? p->flip_down : p->run_down,
-                           scratch, block, last, pixels, vectors,
-                           CONV_Q8_FLIPS(flip) ? (int32_t)0x80808080 : 0);
+            conv_q8_sparse(p, &chunk, x[4], x[0], at,
+                           by_rows || by_tiles ? p->flip_down : p->run_down, scratch, block, last,
+                           pixels, vectors, CONV_Q8_FLIPS(flip) ? (int32_t)0x80808080 : 0);
         }
 #endif
         if (by_rows) {

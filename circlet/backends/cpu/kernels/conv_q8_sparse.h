@@ -1,7 +1,7 @@
 /* What weights of conv_q8_pairs.h exceed their bounds by, as a sparse matrix.
  *
- * That is one weight of a hundred, or of ten, in any place. Its products have pixels as lanes, so
- * that an entry takes a pair of taps of one channel and of a chunk of pixels, those of several
+ * That is one weight of a hundred, or of ten, in any place. Its products have pixels as lanes: an
+ * entry is two pairs of taps of one channel, for a chunk of pixels, which are those of several
  * tiles:
  *
  *     taps     x0 x1 | x0 x1 | ...    pixel by pixel, widened to 16 bits, from the input
@@ -30,63 +30,6 @@ struct conv_q8_sparse_entry {
     int32_t weights[2]; /* two int16 each */
 };
 
-#define CONV_Q8_EACH_4(f, n) f(n, 0), f(n, 1), f(n, 2), f(n, 3)
-#define CONV_Q8_EACH_8(f, n) CONV_Q8_EACH_4(f, n), f(n, 4), f(n, 5), f(n, 6), f(n, 7)
-#define CONV_Q8_EACH_16(f, n)                                                                   \
-    CONV_Q8_EACH_8(f, n), f(n, 8), f(n, 9), f(n, 10), f(n, 11), f(n, 12), f(n, 13), f(n, 14),   \
-        f(n, 15)
-#if CIRCLET_LANES == 16
-#define CONV_Q8_SHUFFLED(f, a, b) __builtin_shufflevector(a, b, CONV_Q8_EACH_16(f, 16))
-#elif CIRCLET_LANES == 8
-#define CONV_Q8_SHUFFLED(f, a, b) __builtin_shufflevector(a, b, CONV_Q8_EACH_8(f, 8))
-#else
-#define CONV_Q8_SHUFFLED(f, a, b) __builtin_shufflevector(a, b, CONV_Q8_EACH_4(f, 4))
-#endif
-/* Lane j of two registers of n lanes that are interleaved: within 16 bytes, by lanes or by pairs
- * of lanes, the lower or the upper half; and the even or the odd 16 bytes of both in turn. */
-#define CONV_Q8_LANES_LOW(n, j) ((j) / 4 * 4 + (j) % 4 / 2 + (j) % 2 * (n))
-#define CONV_Q8_LANES_HIGH(n, j) (CONV_Q8_LANES_LOW(n, j) + 2)
-#define CONV_Q8_TWOS_LOW(n, j) ((j) / 4 * 4 + (j) % 2 + (j) % 4 / 2 * (n))
-#define CONV_Q8_TWOS_HIGH(n, j) (CONV_Q8_TWOS_LOW(n, j) + 2)
-#define CONV_Q8_FOURS(n, j, half) \
-    (((j) / 4 * 2 % ((n) / 4) + (half)) * 4 + (j) % 4 + (j) / ((n) / 2) * (n))
-#define CONV_Q8_FOURS_EVEN(n, j) CONV_Q8_FOURS(n, j, 0)
-#define CONV_Q8_FOURS_ODD(n, j) CONV_Q8_FOURS(n, j, 1)
-
-/* Transposes LANES registers: squares of 16 bytes, then the places of these. */
-CIRCLET_INLINE void conv_q8_transpose(vi *rows) {
-    vi squares[CIRCLET_LANES];
-    CIRCLET_UNROLL for (int i = 0; i < CIRCLET_LANES; i += 4) {
-        vi a = CONV_Q8_SHUFFLED(CONV_Q8_LANES_LOW, rows[i], rows[i + 1]);
-        vi b = CONV_Q8_SHUFFLED(CONV_Q8_LANES_HIGH, rows[i], rows[i + 1]);
-        vi c = CONV_Q8_SHUFFLED(CONV_Q8_LANES_LOW, rows[i + 2], rows[i + 3]);
-        vi d = CONV_Q8_SHUFFLED(CONV_Q8_LANES_HIGH, rows[i + 2], rows[i + 3]);
-        squares[i] = CONV_Q8_SHUFFLED(CONV_Q8_TWOS_LOW, a, c);
-        squares[i + 1] = CONV_Q8_SHUFFLED(CONV_Q8_TWOS_HIGH, a, c);
-        squares[i + 2] = CONV_Q8_SHUFFLED(CONV_Q8_TWOS_LOW, b, d);
-        squares[i + 3] = CONV_Q8_SHUFFLED(CONV_Q8_TWOS_HIGH, b, d);
-    }
-#if CIRCLET_LANES == 4
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++) rows[i] = squares[i];
-#elif CIRCLET_LANES == 8
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
-        rows[i] = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_EVEN, squares[i], squares[i + 4]);
-        rows[i + 4] = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_ODD, squares[i], squares[i + 4]);
-    }
-#else
-    CIRCLET_UNROLL for (int i = 0; i < 4; i++) {
-        vi a = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_EVEN, squares[i], squares[i + 4]);
-        vi b = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_ODD, squares[i], squares[i + 4]);
-        vi c = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_EVEN, squares[i + 8], squares[i + 12]);
-        vi d = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_ODD, squares[i + 8], squares[i + 12]);
-        rows[i] = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_EVEN, a, c);
-        rows[i + 4] = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_EVEN, b, d);
-        rows[i + 8] = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_ODD, a, c);
-        rows[i + 12] = CONV_Q8_SHUFFLED(CONV_Q8_FOURS_ODD, b, d);
-    }
-#endif
-}
-
 /* Four taps of LANES pixels as two pairs of int16. */
 CIRCLET_INLINE void conv_q8_sparse_widen(int32_t *to, vi taps) {
     v_store_i32(to, (taps & 0xff) | ((taps << 8) & 0xff0000));
@@ -103,7 +46,7 @@ CIRCLET_INLINE void conv_q8_sparse_run(int32_t *to, const uint8_t *const *pixels
         group = s_min_i64(next, whole - CIRCLET_LANES);
         CIRCLET_UNROLL for (int i = 0; i < CIRCLET_LANES; i++)
             taps[i] = (vi)v_load_u8(pixels[i] + offset + 4 * group) ^ change;
-        conv_q8_transpose(taps);
+        transpose_square_whole(taps);
         CIRCLET_UNROLL for (int i = 0; i < CIRCLET_LANES; i++)
             conv_q8_sparse_widen(to + (group + i) * 2 * CONV_Q8_CHUNK, taps[i]);
         group += CIRCLET_LANES;
@@ -185,7 +128,7 @@ CIRCLET_INLINE void conv_q8_sparse(const struct conv_q8_params *p, struct conv_q
             vi rows[CIRCLET_LANES];
             CIRCLET_UNROLL for (int c = 0; c < CIRCLET_LANES; c++)
                 rows[c] = sums[(n * CIRCLET_LANES + c) * 2 + half];
-            conv_q8_transpose(rows);
+            transpose_square_whole(rows);
             int32_t *first = to + (half * vectors * CIRCLET_LANES + n) * CIRCLET_LANES;
             CIRCLET_UNROLL for (int m = 0; m < CIRCLET_LANES; m++)
                 v_store_i32(first + m * vectors * CIRCLET_LANES, rows[m]);

@@ -174,8 +174,8 @@ CIRCLET_INLINE v16u8 v16_load_repeated(const uint8_t *p, const int count, const 
 #else
 #define CIRCLET_TWICE_BYTES CIRCLET_ZIP8(0, 0)
 #endif
-/* The same of a register. Compilers would look for ways to join its shuffles with those behind them,
- * for minutes where these meet the same bytes several times. */
+/* The same of a register. Compilers would look for ways to join its shuffles with those behind
+ * them, for minutes where these meet the same bytes several times. */
 CIRCLET_INLINE vu8 v_load_repeated_u8(const uint8_t *p, const int n) {
     if (n == 1) return v_load_u8(p);
     if (n >= CIRCLET_VBYTES) return *p - (vu8){0};

@@ -1,8 +1,8 @@
 /* Transposing planes of elements through registers. Strides are in bytes.
  *
- * Squares of n rows of n elements go through n registers in log2(n) rounds of perfect shuffles: a
- * load and a store for each row instead of each element. Planes with few rows or columns are
- * interleaved or taken apart instead, so that registers are full there too.
+ * Squares of n rows of n elements go through n registers in log2(n) rounds of shuffles: a load and
+ * a store for each row instead of each element. Planes with few rows or columns are interleaved or
+ * taken apart instead, so that registers are full there too.
  */
 #ifndef CIRCLET_TRANSPOSE_H
 #define CIRCLET_TRANSPOSE_H
@@ -30,6 +30,12 @@ struct transpose_plane {
 
 /* Where lane j comes from in an interleaving of half k of two rows of n lanes. */
 #define TRANSPOSE_ZIP(n, k, j) ((k) * (n) / 2 + (j) / 2 + (j) % 2 * (n))
+/* The same within every four lanes: of lanes, and of pairs of them. */
+#define TRANSPOSE_ZIP_LANES(n, k, j) ((j) / 4 * 4 + (k) * 2 + (j) % 4 / 2 + (j) % 2 * (n))
+#define TRANSPOSE_ZIP_PAIRS(n, k, j) ((j) / 4 * 4 + (k) * 2 + (j) % 2 + (j) % 4 / 2 * (n))
+/* The same of the even or the odd fours of lanes of two rows, those of the first ahead. */
+#define TRANSPOSE_FOURS(n, k, j) \
+    (((j) / 4 * 2 % ((n) / 4) + (k)) * 4 + (j) % 4 + (j) / ((n) / 2) * (n))
 /* The same in row k of three that interleave three: first among rows 0 and 1, then with row 2. */
 #define TRANSPOSE_MIX(n, k, j) (((k) * (n) + (j)) % 3 * (n) + ((k) * (n) + (j)) / 3)
 #define TRANSPOSE_MIX_2(n, k, j) (((k) * (n) + (j)) % 3 < 2 ? TRANSPOSE_MIX(n, k, j) : -1)
@@ -38,25 +44,12 @@ struct transpose_plane {
 /* The same for what takes them apart again. */
 #define TRANSPOSE_PART_2(n, k, j) (3 * (j) + (k) < 2 * (n) ? 3 * (j) + (k) : -1)
 #define TRANSPOSE_PART_3(n, k, j) (3 * (j) + (k) < 2 * (n) ? (j) : 3 * (j) + (k) - (n))
+#define TRANSPOSE_SHUFFLED(n, what, k, a, b) \
+    __builtin_shufflevector(a, b, TRANSPOSE_LIST_##n(TRANSPOSE_##what, k))
 
-/* For rows of n elements: `rotate` interleaves the halves of `rows` rows, which as a list of
- * elements moves the lowest bit of an index to its top; so often as rows have bits it interleaves
- * them, so often as lanes have bits it takes them apart, and both transpose a square. */
-#define TRANSPOSE_KERNELS(type, n, suffix)                                                          \
+#define TRANSPOSE_ROWS(type, n, suffix)                                                             \
     typedef CIRCLET_VECTOR(type, n * sizeof(type)) transpose_row_##suffix;                          \
     typedef CIRCLET_UNALIGNED(type, n * sizeof(type)) transpose_row_u_##suffix;                     \
-    CIRCLET_INLINE void transpose_rotate_##suffix(transpose_row_##suffix *a, int rows, int steps) { \
-        transpose_row_##suffix b[n];                                                                \
-        CIRCLET_UNROLL for (int step = 0; step < steps; step++) {                                   \
-            CIRCLET_UNROLL for (int i = 0; i < rows / 2; i++) {                                     \
-                b[2 * i] = __builtin_shufflevector(a[i], a[i + rows / 2],                           \
-                                                   TRANSPOSE_LIST_##n(TRANSPOSE_ZIP, 0));           \
-                b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + rows / 2],                       \
-                                                       TRANSPOSE_LIST_##n(TRANSPOSE_ZIP, 1));       \
-            }                                                                                       \
-            CIRCLET_UNROLL for (int i = 0; i < rows; i++) a[i] = b[i];                              \
-        }                                                                                           \
-    }                                                                                               \
     /* The first `loaded` rows, the last of them again behind these. */                             \
     CIRCLET_INLINE void transpose_load_##suffix(transpose_row_##suffix *a, const char *from,        \
                                            int64_t stride, int rows, int64_t loaded) {              \
@@ -68,13 +61,59 @@ struct transpose_plane {
                                             int64_t stored) {                                       \
         CIRCLET_UNROLL for (int i = 0; i < rows; i++)                                               \
             if (i < stored) *(transpose_row_u_##suffix *)(to + i * stride) = a[i];                  \
+    }
+
+/* `rotate` interleaves the halves of `rows` rows of n elements, which as a list of elements moves
+ * the lowest bit of an index to its top; so often as rows have bits it interleaves them, so often
+ * as lanes have bits it takes them apart, and both transpose a square. */
+#define TRANSPOSE_BY_ROTATION(n, suffix)                                                            \
+    CIRCLET_INLINE void transpose_rotate_##suffix(transpose_row_##suffix *a, int rows, int steps) { \
+        transpose_row_##suffix b[n];                                                                \
+        CIRCLET_UNROLL for (int step = 0; step < steps; step++) {                                   \
+            CIRCLET_UNROLL for (int i = 0; i < rows / 2; i++) {                                     \
+                b[2 * i] = TRANSPOSE_SHUFFLED(n, ZIP, 0, a[i], a[i + rows / 2]);                    \
+                b[2 * i + 1] = TRANSPOSE_SHUFFLED(n, ZIP, 1, a[i], a[i + rows / 2]);                \
+            }                                                                                       \
+            CIRCLET_UNROLL for (int i = 0; i < rows; i++) a[i] = b[i];                              \
+        }                                                                                           \
     }                                                                                               \
+    CIRCLET_INLINE void transpose_square_##suffix(transpose_row_##suffix *a) {                      \
+        transpose_rotate_##suffix(a, n, TRANSPOSE_BITS(n));                                         \
+    }
+
+/* Registers of several 16 bytes, within which shuffles are cheaper than across: squares of 4 x 4
+ * elements of 4 bytes, then the places of these. */
+#define TRANSPOSE_BY_FOURS(n, suffix)                                                               \
+    CIRCLET_INLINE void transpose_square_##suffix(transpose_row_##suffix *a) {                      \
+        transpose_row_##suffix b[n];                                                                \
+        CIRCLET_UNROLL for (int i = 0; i < n; i += 2) {                                             \
+            b[i] = TRANSPOSE_SHUFFLED(n, ZIP_LANES, 0, a[i], a[i + 1]);                             \
+            b[i + 1] = TRANSPOSE_SHUFFLED(n, ZIP_LANES, 1, a[i], a[i + 1]);                         \
+        }                                                                                           \
+        CIRCLET_UNROLL for (int i = 0; i < n / 2; i++) {                                            \
+            const int pair = i / 2 * 4 + i % 2, to = 2 * i;                                         \
+            a[to] = TRANSPOSE_SHUFFLED(n, ZIP_PAIRS, 0, b[pair], b[pair + 2]);                      \
+            a[to + 1] = TRANSPOSE_SHUFFLED(n, ZIP_PAIRS, 1, b[pair], b[pair + 2]);                  \
+        }                                                                                           \
+        CIRCLET_UNROLL for (int fours = 4; fours < n; fours *= 2) {                                 \
+            CIRCLET_UNROLL for (int i = 0; i < n / 2; i++) {                                        \
+                const int from = i / 4 * 8 + i % 4;                                                 \
+                b[i] = TRANSPOSE_SHUFFLED(n, FOURS, 0, a[from], a[from + 4]);                       \
+                b[i + n / 2] = TRANSPOSE_SHUFFLED(n, FOURS, 1, a[from], a[from + 4]);               \
+            }                                                                                       \
+            CIRCLET_UNROLL for (int i = 0; i < n; i++) a[i] = b[i];                                 \
+        }                                                                                           \
+    }
+
+#define TRANSPOSE_KERNELS(type, n, suffix, way)                                                     \
+    TRANSPOSE_ROWS(type, n, suffix)                                                                 \
+    way(n, suffix)                                                                                  \
     CIRCLET_INLINE void transpose_block_##suffix(char *to, int64_t to_stride, const char *from,     \
                                             int64_t from_stride, int64_t loaded,                    \
                                             int64_t stored) {                                       \
         transpose_row_##suffix a[n];                                                                \
         transpose_load_##suffix(a, from, from_stride, n, loaded);                                   \
-        transpose_rotate_##suffix(a, n, TRANSPOSE_BITS(n));                                         \
+        transpose_square_##suffix(a);                                                               \
         transpose_store_##suffix(to, to_stride, a, n, stored);                                      \
     }
 #define TRANSPOSE_BITS(n) ((n) == 16 ? 4 : (n) == 8 ? 3 : (n) == 4 ? 2 : 1)
@@ -109,31 +148,33 @@ struct transpose_plane {
             transpose_store_##suffix(to, stride, a, rows, rows);                                    \
         }                                                                                           \
     }
-#define TRANSPOSE_THREE(n, what, k)                                                          \
-    b[k] = __builtin_shufflevector(a[0], a[1], TRANSPOSE_LIST_##n(TRANSPOSE_##what##_2, k)), \
-    b[k] = __builtin_shufflevector(b[k], a[2], TRANSPOSE_LIST_##n(TRANSPOSE_##what##_3, k))
+#define TRANSPOSE_THREE(n, what, k)                        \
+    b[k] = TRANSPOSE_SHUFFLED(n, what##_2, k, a[0], a[1]), \
+    b[k] = TRANSPOSE_SHUFFLED(n, what##_3, k, b[k], a[2])
 
-TRANSPOSE_KERNELS(int8_t, 16, 1)
-TRANSPOSE_KERNELS(int16_t, 8, 2)
-TRANSPOSE_KERNELS(int32_t, 4, 4)
-TRANSPOSE_KERNELS(int64_t, 4, 8)
+TRANSPOSE_KERNELS(int8_t, 16, 1, TRANSPOSE_BY_ROTATION)
+TRANSPOSE_KERNELS(int16_t, 8, 2, TRANSPOSE_BY_ROTATION)
+TRANSPOSE_KERNELS(int32_t, 4, 4, TRANSPOSE_BY_ROTATION)
+TRANSPOSE_KERNELS(int64_t, 4, 8, TRANSPOSE_BY_ROTATION)
 TRANSPOSE_FEW(16, 1)
 TRANSPOSE_FEW(8, 2)
 TRANSPOSE_FEW(4, 4)
 #if CIRCLET_VBYTES > 16
-TRANSPOSE_KERNELS(int32_t, 8, wide)
+TRANSPOSE_KERNELS(int32_t, 8, wide, TRANSPOSE_BY_FOURS)
 #define TRANSPOSE_WIDE 8
 #else
 #define transpose_block_wide transpose_block_4
+#define transpose_square_wide transpose_square_4
 #define TRANSPOSE_WIDE 4
 #endif
 /* Whole cache lines of 4-byte elements, read once and written once: where rows are some multiple of
  * a page apart, a line does not stay in the cache until its other half is used. */
 #if CIRCLET_VBYTES > 32
-TRANSPOSE_KERNELS(int32_t, 16, whole)
+TRANSPOSE_KERNELS(int32_t, 16, whole, TRANSPOSE_BY_FOURS)
 #define TRANSPOSE_WHOLE 16
 #else
 #define transpose_block_whole transpose_block_wide
+#define transpose_square_whole transpose_square_wide
 #define TRANSPOSE_WHOLE TRANSPOSE_WIDE
 #endif
 

@@ -49,9 +49,8 @@ def _float_form(
 ) -> tuple[Expr, _Params] | None:
     """An expression in floats and parameters that equal an exact one for all operands, or None."""
     known, operands = dict(params), _all_operands(types)
-    forms = [
-        form for form in (_in_floats(exact, _once), _in_floats(exact, _twice)) if form is not None
-    ]
+    ways = (_in_floats(exact, rescaled) for rescaled in (_once, _twice))
+    forms = [form for form in ways if form is not None]
     if not forms or "zero_out" not in known:
         return None
     wanted = evaluate(exact, operands, known)

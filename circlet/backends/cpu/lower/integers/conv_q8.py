@@ -285,9 +285,10 @@ def _kernel(product: Q8Product, row: Im2colRow, tile: Tile, fact: Fact, context:
 
 
 def _packing(product: Q8Product, row: Im2colRow, tile: Tile, context: Context) -> str:
-    """A name for the packed constants."""
+    """A name for the packed constants; an excess of gathered windows takes other forms."""
     shape = f"{tile.whole} {row.rows} {row.columns} {row.length}"
-    return f"conv_q8{product.part} {shape} {_group(product, row, context)}"
+    gathered = " gathered" if gathers(product, context.target) else ""
+    return f"conv_q8{product.part} {shape} {_group(product, row, context)}{gathered}"
 
 
 def _pack_product(

@@ -70,9 +70,8 @@ def call_narrow_groups(product: Product[Any], requantise: Requantise, context: C
         return [_packed(kept[channels], lanes, taps), scaling.parameters], scaling.form
 
     packed = context.packed(op, f"conv_groups_q8 {lanes}", pack)
-    pixels = _pixels(width, _MOST_PIXELS[context.vector_bytes])
     stride = product.source.pixel // product.taps[1]
-    flip = int(epilogue.flip)
+    shape = depth, columns, stride, taps, packed.fact, int(epilogue.flip)
     params: dict[str, ParamValue] = {
         **product.source.strides("in"),
         **product.result.strides("out"),
@@ -86,11 +85,7 @@ def call_narrow_groups(product: Product[Any], requantise: Requantise, context: C
     }
     context.call(
         op,
-        Kernel(
-            "conv_groups_q8.h",
-            "conv_groups_q8",
-            (pixels, depth, columns, stride, taps, packed.fact, flip),
-        ),
+        _kernel(op, shape, width, context),
         params,
         (product.source.ref, *packed.refs, product.result.ref),
         (product.result.tensor,),
@@ -98,11 +93,24 @@ def call_narrow_groups(product: Product[Any], requantise: Requantise, context: C
     )
 
 
-def _pixels(width: int, most: int) -> int:
-    """Pixels of a tile: as few as possible are computed twice, of as few tiles as possible."""
-    return min(
-        range(1, min(most, width) + 1), key=lambda pixels: -(-width // pixels) * (pixels + 1)
-    )
+def _kernel(op: Op, shape: tuple[int | str, ...], width: int, context: Context) -> Kernel:
+    """The kernel of the best tile; for another size of the network, of one that is there."""
+    most = _MOST_PIXELS[context.vector_bytes]
+
+    def kernel(pixels: int) -> Kernel:
+        return Kernel("conv_groups_q8.h", "conv_groups_q8", (pixels, *shape))
+
+    tiles, half = _tiles(width, most), -(-width // 2)
+    if tiles[0] > half:
+        context.precompile(op, kernel(_tiles(half, most)[0]))
+    kernels = [kernel(pixels) for pixels in tiles]
+    return next(filter(context.has, kernels), kernels[0]) if context.reuses else kernels[0]
+
+
+def _tiles(width: int, most: int) -> list[int]:
+    """Pixels of a tile, the best first: few are computed twice, of few tiles."""
+    counts = range(1, min(most, width) + 1)
+    return sorted(counts, key=lambda pixels: -(-width // pixels) * (pixels + 1))
 
 
 def _packed(weights: np.ndarray, lanes: int, taps: int) -> np.ndarray:
