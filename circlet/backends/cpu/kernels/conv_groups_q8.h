@@ -57,18 +57,6 @@ CIRCLET_INLINE vi conv_groups_q8_places(const int depth, const int taps, const i
     return (vi)((vu)(first * 0x00010001) + 0x80018000u);
 }
 
-CIRCLET_INLINE vu8 conv_groups_q8_shuffle(vu8 x, vi places) {
-    typedef char plain __attribute__((vector_size(CIRCLET_VBYTES)));
-#if CIRCLET_VBYTES == 64 && defined(__clang__)
-    return (vu8)__builtin_ia32_pshufb512((plain)x, (plain)places);
-#elif CIRCLET_VBYTES == 64
-    return (vu8)__builtin_ia32_pshufb512_mask((plain)x, (plain)places, (plain){0},
-                                              (unsigned long long)-1);
-#else
-    return (vu8)__builtin_ia32_pshufb256((plain)x, (plain)places);
-#endif
-}
-
 CIRCLET_INLINE void conv_groups_q8_tile(vi *acc, const struct conv_groups_q8_params *p,
                                         const uint8_t *in, const int8_t *w, const int pixels,
                                         const int depth, const int columns, const int stride,
@@ -79,7 +67,7 @@ CIRCLET_INLINE void conv_groups_q8_tile(vi *acc, const struct conv_groups_q8_par
             CIRCLET_UNROLL for (int i = 0; i < (pixels - 1) * stride + columns; i++) {
                 vu8 x = conv_groups_q8_load(in + i * p->tap_column);
                 if (flip) x ^= 0x80;
-                x = conv_groups_q8_shuffle(x, places);
+                x = v_shuffle_u8(x, (vu8)places);
                 CIRCLET_UNROLL for (int tap = 0; tap < columns; tap++) {
                     const int place = i - tap;
                     if (place < 0 || place % stride || place / stride >= pixels) continue;

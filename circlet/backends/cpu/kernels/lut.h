@@ -115,20 +115,10 @@ CIRCLET_INLINE void lut_load(lut_table *t, const uint8_t *table) {
     }
 }
 
-CIRCLET_INLINE lut_chars lut_shuffle(vu8 row, lut_chars index) {
-#if CIRCLET_VBYTES == 64
-    return (lut_chars)__builtin_ia32_pshufb512((lut_chars)row, index);
-#elif CIRCLET_VBYTES == 32
-    return (lut_chars)__builtin_ia32_pshufb256((lut_chars)row, index);
-#else
-    return (lut_chars)__builtin_ia32_pshufb128((lut_chars)row, index);
-#endif
-}
-
 CIRCLET_INLINE void lut_of(const lut_table *t, vu8 *x, const int registers) {
     vu8 y[LUT_AT_ONCE];
     CIRCLET_UNROLL for (int r = 0; r < registers; r++)
-        y[r] = (vu8)lut_shuffle(t->row[0], (lut_chars)x[r]);
+        y[r] = v_shuffle_u8(t->row[0], x[r]);
     CIRCLET_UNROLL for (int i = 1; i < LUT_ROWS; i++)
         CIRCLET_UNROLL for (int r = 0; r < registers; r++) {
             /* From the ninth row on small indices would come round to where they count again. */
@@ -136,7 +126,7 @@ CIRCLET_INLINE void lut_of(const lut_table *t, vu8 *x, const int registers) {
                              : (vi8)(x[r] - 16);
             __asm__("" : "+x"(less)); /* compilers would take all of them off one `x` ahead */
             x[r] = (vu8)less;
-            y[r] ^= (vu8)lut_shuffle(t->row[i], (lut_chars)x[r]);
+            y[r] ^= v_shuffle_u8(t->row[i], x[r]);
         }
     CIRCLET_UNROLL for (int r = 0; r < registers; r++) x[r] = y[r];
 }

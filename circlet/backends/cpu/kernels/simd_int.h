@@ -4,6 +4,24 @@
 
 #include "dot.h"
 
+/* Within every 16 bytes, those at the given places; zeros where a place has its top bit (PSHUFB). */
+#if (CIRCLET_VBYTES == 64 && defined(__AVX512BW__)) || \
+    (CIRCLET_VBYTES == 32 && defined(__AVX2__)) || (CIRCLET_VBYTES == 16 && defined(__SSSE3__))
+CIRCLET_INLINE vu8 v_shuffle_u8(vu8 x, vu8 places) {
+    typedef char plain __attribute__((vector_size(CIRCLET_VBYTES)));
+#if CIRCLET_VBYTES == 64 && defined(__clang__)
+    return (vu8)__builtin_ia32_pshufb512((plain)x, (plain)places);
+#elif CIRCLET_VBYTES == 64
+    return (vu8)__builtin_ia32_pshufb512_mask((plain)x, (plain)places, (plain){0},
+                                              (unsigned long long)-1);
+#elif CIRCLET_VBYTES == 32
+    return (vu8)__builtin_ia32_pshufb256((plain)x, (plain)places);
+#else
+    return (vu8)__builtin_ia32_pshufb128((plain)x, (plain)places);
+#endif
+}
+#endif
+
 /* Signed 64-bit products of the even int32 lanes: shifted left and back, they are sign-extended in
  * place, which compilers know as one pmuldq. */
 CIRCLET_INLINE vl v_mul_even(vi a, vi b) {

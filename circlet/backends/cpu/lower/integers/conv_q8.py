@@ -305,8 +305,8 @@ def _pack_product(
     if is_paired(product, context.target):
         centred: npt.NDArray[np.int16] = windows.astype(np.int16) - zero
         exact = whole_blocks(centred, product.groups, width)
-        form = PairedForm(product, row, lanes, context.target)
-        how, (kept, *excess) = form.least_time(lambda group: pack(exact, order, group))
+        paired = PairedForm(product, row, lanes, context.target)
+        how, (kept, *excess) = paired.least_time(lambda group: pack(exact, order, group))
         return [kept, scaling.parameters, *excess], (scaling.form, how)
     blocks = whole_blocks(windows, product.groups, width)
     if sums == _SUMS_IN:

@@ -56,8 +56,9 @@ def sparse_excess(packed: Int16, windows: Windows) -> SparseExcess:
     weights = np.ascontiguousarray(rest[block, run, group, vector, lane, half], "<i2").view("<i4")
     order = np.lexsort((pair, channel, block))
     block, channel, pair, weights = (x[order] for x in (block, channel, pair, weights[:, 0]))
-    turn, place = np.divmod(_ranks(block, channel), _PAIRS)
-    order = np.lexsort((place, channel, turn, block))
+    nth, place = np.divmod(_ranks(block, channel), _PAIRS)
+    # The first entries of all channels, then the second ones: neighbours wait for no sum in common.
+    order = np.lexsort((place, channel, nth, block))
     first = place[order] == 0
     entry, place = np.cumsum(first) - 1, place[order]
     apart = chunk_pixels(windows.lanes) * np.dtype(np.int32).itemsize
