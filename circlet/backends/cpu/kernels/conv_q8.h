@@ -118,13 +118,6 @@ CIRCLET_INLINE void conv_q8_fetch(const int8_t *w, const int64_t bytes) {
 #include "conv_q8_wide.h"
 #include "conv_q8_rows.h"
 
-/* How the sums of windows are found: not needed, by a pass over weights of one, 16 bytes at a
- * time, or in the last lane of the tile, whose weights are one. */
-#define CONV_Q8_NO_SUMS 0
-#define CONV_Q8_SUMS_SPLAT 1
-#define CONV_Q8_SUMS_ALONG 2
-#define CONV_Q8_SUMS_IN 3
-
 /* Accumulates one tile; `acc` is [pixels][vectors]. */
 CIRCLET_INLINE void conv_q8_step(vi *acc, const uint8_t *at, int64_t in_pixel, const int8_t *w,
                                  const int pixels, const int vectors, const int flip,
@@ -185,44 +178,7 @@ CIRCLET_INLINE void conv_q8_product(vi *acc, const struct conv_q8_params *p, con
         }
 }
 
-/* The sum of one window's bytes as v_dot4 sees them, in every lane; runs are of 16 bytes or more.
- * The last 16 of a run may overlap those before them: `ends` leaves out what was counted. */
-CIRCLET_INLINE vi conv_q8_sum_along(const struct conv_q8_params *p, const uint8_t *in,
-                                    v16u8 ends, const int flip) {
-    v4i32 sum = {0};
-    const int is_signed = CIRCLET_DOT_SIGNED && !(flip & CONV_Q8_UNSIGNED);
-    uint8_t change = (CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS) != is_signed ? 0x80 : 0;
-    int64_t last = p->run_bytes - 16;
-    for (int y = 0; y < CONV_Q8_DOWN(p, flip); y++)
-        for (int x = 0; x < CONV_Q8_ACROSS(p, flip); x++) {
-            const uint8_t *run = in + y * p->run_down + x * p->run_across;
-            for (int64_t k = 0; k < last; k += 16)
-                sum = v16_sum_4(sum, v16_load(run + k) ^ change, (v16u8){0} + 1);
-            sum = v16_sum_4(sum, v16_load(run + last) ^ change, ends);
-        }
-    sum += __builtin_shufflevector(sum, sum, 2, 3, 0, 1);
-    sum += __builtin_shufflevector(sum, sum, 1, 0, 3, 2);
-    int32_t bytes = p->runs_down * p->runs_across * p->run_bytes;
-    return v_splat_first(sum) - (is_signed ? 128 * bytes : 0);
-}
-
-/* What the zero point of the weights subtracts from each pixel's accumulators. */
-CIRCLET_INLINE void conv_q8_corrections(vi *out, const struct conv_q8_params *p,
-                                        const uint8_t *in, const int8_t *ones, const int pixels,
-                                        const int flip, const int short_run, const int sums) {
-    if (sums == CONV_Q8_SUMS_ALONG) {
-        v16u8 places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-        uint8_t counted = (uint8_t)(-p->run_bytes & 15);
-        v16u8 ends = (v16u8)(places >= (v16u8)(counted - (v16u8){0})) & 1;
-        CIRCLET_NO_UNROLL for (int m = 0; m < pixels; m++)
-            out[m] = conv_q8_sum_along(p, in + m * p->in.pixel, ends, flip) * p->weight_zero;
-        return;
-    }
-    vi acc[16];
-    CIRCLET_UNROLL for (int m = 0; m < pixels; m++) acc[m] = v_zero_i32();
-    conv_q8_product(acc, p, in, ones, pixels, 1, flip, short_run);
-    CIRCLET_UNROLL for (int m = 0; m < pixels; m++) out[m] = acc[m] * p->weight_zero;
-}
+#include "conv_q8_sums.h"
 
 /* Stores a tile of floats or of sums, the first `left` of its channels with `tail`. */
 CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_params *p,
@@ -244,16 +200,6 @@ CIRCLET_INLINE void conv_q8_store_floats(const vi *acc, const struct conv_q8_par
     }
 }
 
-/* Subtracts the sums of windows, in the last lane of each pixel, times the zero of the weights. */
-CIRCLET_INLINE void conv_q8_correct(vi *acc, int32_t weight_zero, const int pixels,
-                                    const int vectors) {
-    CIRCLET_UNROLL for (int m = 0; m < pixels; m++) {
-        vi sum = acc[m * vectors + vectors - 1];
-        vi off = v_splat_lane(sum, CIRCLET_LANES - 1) * weight_zero;
-        CIRCLET_UNROLL for (int n = 0; n < vectors; n++) acc[m * vectors + n] -= off;
-    }
-}
-
 /* Biases, less what zero points subtract, of one tile. */
 CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *qparams, const vi *corrections,
                                   const struct hybrid_scale *scales, const int pixels,
@@ -271,25 +217,33 @@ CIRCLET_INLINE void conv_q8_start(vi *acc, const int32_t *qparams, const vi *cor
     }
 }
 
-/* All blocks from `block` to `last` of the tile at `in`, whose outputs are `to` elements from the
- * first. They are of a group that begins with the block `origin`. With CONV_Q8_SPARSE the chunk has
- * the sums of the task. */
-CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x, const uint8_t *in,
-                                 int32_t image, int64_t to, int64_t origin, int64_t block,
-                                 int64_t last, const struct hybrid_scale *scales,
-                                 const struct conv_q8_chunk *chunk, int64_t task,
-                                 const int pixels, const int vectors, const int form,
-                                 const int flip, const int short_run, const int sums,
-                                 const int tail) {
-    const int64_t first_block = block;
+/* What is computed of a tile: some blocks of channels of one group. */
+struct conv_q8_part {
+    const uint8_t *in;                 /* of the group */
+    const struct hybrid_scale *scales; /* of its image or its pixels */
+    const struct conv_q8_chunk *chunk; /* sparse excess: has the sums of the task */
+    int64_t task;
+    int64_t to;          /* its outputs, elements from the first */
+    int64_t block, last; /* from the one up to the other */
+    int64_t origin;      /* the first block of the group */
+    int32_t image;
+};
+
+CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x,
+                                 const struct conv_q8_part *part, const int pixels,
+                                 const int vectors, const int form, const int flip,
+                                 const int short_run, const int sums, const int tail) {
+    const uint8_t *in = part->in;
+    const struct hybrid_scale *scales = part->scales;
     const int hybrid = CONV_Q8_SCALED(form);
     const struct q8_bounds bounds = q8_bounds_of(p->low, p->high, p->zero, p->out_flip, form);
-    const int8_t *weights = (const int8_t *)x[1] + image * p->weights_batch;
-    const int32_t *first_qparams = (const int32_t *)x[2] + image * p->qparams_batch * Q8_QPARAM;
+    const int8_t *weights = (const int8_t *)x[1] + part->image * p->weights_batch;
+    const int32_t *first_qparams =
+        (const int32_t *)x[2] + part->image * p->qparams_batch * Q8_QPARAM;
     vi corrections[16];
     if (sums && sums != CONV_Q8_SUMS_IN)
         conv_q8_corrections(corrections, p, in, x[4], pixels, flip, short_run, sums);
-    for (; block < last; block++) {
+    for (int64_t block = part->block; block < part->last; block++) {
         vi acc[32];
         const int32_t *qparams = first_qparams + block * vectors * Q8_QPARAM;
         if (form == Q8_CROSS_SUMS)
@@ -299,7 +253,8 @@ CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x,
             conv_q8_start(acc, qparams, corrections, scales, pixels, vectors, form, sums);
 #if CIRCLET_HAS_PAIRS
         if (flip & CONV_Q8_SPARSE)
-            conv_q8_sparse_start(acc, chunk, task, block - first_block, pixels, vectors);
+            conv_q8_sparse_start(acc, part->chunk, part->task, block - part->block, pixels,
+                                 vectors);
 #endif
         conv_q8_product(acc, p, in, weights + block * p->block_bytes, pixels, vectors, flip,
                         short_run);
@@ -309,30 +264,31 @@ CIRCLET_INLINE void conv_q8_tile(const struct conv_q8_params *p, void *const *x,
                                  CONV_Q8_FLIPS(flip) == CONV_Q8_FLIP_LOADS, short_run);
 #endif
         if (sums == CONV_Q8_SUMS_IN) conv_q8_correct(acc, p->weight_zero, pixels, vectors);
-        int64_t first = (block - origin) * vectors * CIRCLET_LANES, left = p->channels - first;
+        int64_t first = (block - part->origin) * vectors * CIRCLET_LANES;
+        int64_t left = p->channels - first;
         if (hybrid)
-            conv_q8_store_floats(acc, p, qparams, (float *)x[3] + to + first, left, scales, pixels,
-                                 vectors, form, tail);
+            conv_q8_store_floats(acc, p, qparams, (float *)x[3] + part->to + first, left, scales,
+                                 pixels, vectors, form, tail);
         else
-            q8_finish_tile((uint8_t *)x[3] + to + first, p->out.pixel, acc, qparams, bounds, left,
-                           pixels, vectors, form, tail);
+            q8_finish_tile((uint8_t *)x[3] + part->to + first, p->out.pixel, acc, qparams, bounds,
+                           left, pixels, vectors, form, tail);
     }
 }
 
-/* The same of blocks that may be of several groups. */
+/* The same of blocks that may be of several groups, the first of which begins with block 0. */
 CIRCLET_INLINE void conv_q8_groups(const struct conv_q8_params *p, void *const *x,
-                                   const uint8_t *in, int32_t image, int64_t to, int64_t block,
-                                   int64_t last, const struct hybrid_scale *scales,
-                                   const int pixels, const int vectors, const int form,
-                                   const int flip, const int short_run, const int sums,
-                                   const int tail) {
+                                   const struct conv_q8_part *all, const int pixels,
+                                   const int vectors, const int form, const int flip,
+                                   const int short_run, const int sums, const int tail) {
     const int64_t pitch = p->group_bytes * (flip & CONV_Q8_WIDE ? 2 : 1);
-    int64_t group = block / p->group_blocks;
-    for (; block < last; group++) {
-        int64_t origin = group * p->group_blocks, end = s_min_i64(origin + p->group_blocks, last);
-        conv_q8_tile(p, x, in + group * pitch, image, to + group * p->channels, origin, block, end,
-                     scales, 0, 0, pixels, vectors, form, flip, short_run, sums, tail);
-        block = end;
+    struct conv_q8_part part = *all;
+    int64_t group = all->block / p->group_blocks;
+    for (; part.block < all->last; part.block = part.last, group++) {
+        part.origin = group * p->group_blocks;
+        part.last = s_min_i64(part.origin + p->group_blocks, all->last);
+        part.in = all->in + group * pitch;
+        part.to = all->to + group * p->channels;
+        conv_q8_tile(p, x, &part, pixels, vectors, form, flip, short_run, sums, tail);
     }
 }
 
@@ -400,13 +356,13 @@ CIRCLET_INLINE void conv_q8(const struct conv_q8_params *params, void *const *x,
             conv_q8_copy_rows(params, in, scratch, pieces, 0, pixels, flip, run);
             in = scratch;
         }
-        int64_t to = strides_at(&p->out, image, row, column);
+        const struct conv_q8_part part = {
+            in, scales, &chunk, task, strides_at(&p->out, image, row, column), block, last, 0, image};
         if (flip & CONV_Q8_GROUPS)
-            conv_q8_groups(p, x, in, image, to, block, last, scales, pixels, vectors, form, flip,
-                           run, sums, tail);
+            conv_q8_groups(p, x, &part, pixels, vectors, form, flip, run, sums, tail);
         else
-            conv_q8_tile(p, x, in, image, to, 0, block, last, scales, &chunk, task, pixels,
-                         vectors, form, flip, flip & CONV_Q8_GATHER ? 0 : run, sums, tail);
+            conv_q8_tile(p, x, &part, pixels, vectors, form, flip,
+                         flip & CONV_Q8_GATHER ? 0 : run, sums, tail);
         if (++place < p->row_tiles) continue;
         place = 0, line++;
         if (++row == p->image_rows) row = 0, image++;

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.backends.cpu.lower.integers.conv_q8 import (
-    Q8Product,
     integer_conv,
     lower_integer_conv,
-    product_params,
     refuses_conv,
 )
+from circlet.backends.cpu.lower.integers.epilogue import Q8Product, product_params
 from circlet.backends.cpu.lower.integers.fully_connected_q8 import integer_rows
 from circlet.backends.cpu.lower.integers.q8 import Int8, refuses_weighted, signed_weights
 from circlet.backends.cpu.lower.integers.requantisation import interleaved_lanes

@@ -8,7 +8,8 @@ import numpy as np
 
 from circlet.backends.cpu.lower.copy import copy_loops
 from circlet.backends.cpu.lower.integers.computed_q8 import fixed_point_of_any
-from circlet.backends.cpu.lower.integers.conv_q8 import Q8Product, call_conv_q8, integer_conv
+from circlet.backends.cpu.lower.integers.conv_q8 import call_conv_q8, integer_conv
+from circlet.backends.cpu.lower.integers.epilogue import Q8Product
 from circlet.backends.cpu.lower.integers.fully_connected_q8 import integer_rows
 from circlet.backends.cpu.lower.integers.i8mm import product_offset
 from circlet.backends.cpu.lower.integers.q8 import MAX_LEFT_SHIFT, Int8, signed_weights

@@ -11,11 +11,7 @@ import numpy as np
 
 from circlet.backends.cpu.layout import Border, Layout, bordered
 from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES
-from circlet.backends.cpu.lower.integers.conv_q8 import (
-    Q8Epilogue,
-    Q8Product,
-    call_conv_q8,
-)
+from circlet.backends.cpu.lower.integers.conv_q8 import call_conv_q8
 from circlet.backends.cpu.lower.integers.depthwise_q8 import (
     Depthwise,
     call_depthwise,
@@ -25,6 +21,7 @@ from circlet.backends.cpu.lower.integers.depthwise_q8 import (
     weight_sums,
 )
 from circlet.backends.cpu.lower.integers.depthwise_tiles import Blocks, narrow_tilings
+from circlet.backends.cpu.lower.integers.epilogue import Q8Epilogue, Q8Product
 from circlet.backends.cpu.lower.integers.groups_q8 import Groups
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,

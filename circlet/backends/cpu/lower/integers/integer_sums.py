@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from circlet.backends.cpu.layout import Border, nhwc
-from circlet.backends.cpu.lower.integers.conv_q8 import Q8Epilogue, Q8Product, call_conv_q8
+from circlet.backends.cpu.lower.integers.conv_q8 import call_conv_q8
+from circlet.backends.cpu.lower.integers.epilogue import Q8Epilogue, Q8Product
 from circlet.backends.cpu.lower.integers.q8 import Int8
 from circlet.backends.cpu.lower.integers.requantisation import SUMS, Requantisation, in_order
 from circlet.backends.cpu.lower.integers.stored_images import StoredImages, stored_images

@@ -13,10 +13,8 @@ import numpy as np
 
 from circlet.backends.cpu.layout import Border, Layout
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
-from circlet.backends.cpu.lower.integers.conv_q8 import (
-    Q8Epilogue,
-    call_conv_q8,
-)
+from circlet.backends.cpu.lower.integers.conv_q8 import call_conv_q8
+from circlet.backends.cpu.lower.integers.epilogue import Q8Epilogue
 from circlet.backends.cpu.lower.integers.hybrid_q8 import (
     hybrid_epilogue,
     image_layout,

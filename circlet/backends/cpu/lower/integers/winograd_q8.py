@@ -11,10 +11,7 @@ from circlet.backends.cpu import costs
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
 from circlet.backends.cpu.lower.integers.affine_search import multiples
-from circlet.backends.cpu.lower.integers.conv_q8 import (
-    lower_integer_conv,
-    refuses_conv,
-)
+from circlet.backends.cpu.lower.integers.conv_q8 import lower_integer_conv, refuses_conv
 from circlet.backends.cpu.lower.integers.q8 import (
     fold_zero_points,
     has_dot,

@@ -10,7 +10,7 @@ product (`product.py`), over floats (`floats/`), 8 and 16 bits (`integers/`). Ea
 2. `integers/conv_q8.py` makes the product: `products/windows.py` says where its windows lie, and
    the epilogue how sums are requantised.
 3. `call_conv_q8` chooses a register tile over the cost model (`products/tiles.py`,
-   `integers/tiles.py`), packs weights as the tile reads them, has
+   `integers/tiles.py`), has `integers/packing.py` pack weights as the tile reads them and
    `integers/affine_q8.py` find requantisation parameters, and appends the call.
 4. `kernels/conv_q8.h` walks tiles, runs of taps and blocks of channels; `kernels/requantize.h`
    makes outputs of sums.

@@ -16,7 +16,8 @@ import numpy as np
 
 from circlet.backends.cpu.lower.copy import copy_loops
 from circlet.backends.cpu.lower.integers.affine_q8 import integer_requantisation
-from circlet.backends.cpu.lower.integers.conv_q8 import Q8Epilogue, Q8Product, call_conv_q8
+from circlet.backends.cpu.lower.integers.conv_q8 import call_conv_q8
+from circlet.backends.cpu.lower.integers.epilogue import Q8Epilogue, Q8Product
 from circlet.backends.cpu.lower.integers.i8mm import product_offset
 from circlet.backends.cpu.lower.integers.q8 import (
     Int8,
