@@ -7,6 +7,10 @@ machine. The numbers were fitted to what tuning measured on AVX-512 and AVX2 (do
 
 from __future__ import annotations
 
+from math import ceil, gcd
+
+from circlet.backends.cpu.abi import LINE_BYTES
+
 _LATENCY = 8.0  # of a step of depth: below it, multiply-adds wait for each other
 _STEP = 1.0  # what a step of depth takes besides
 _LOAD, _HALF_LOAD = 1.0, 0.8  # of a vector or a broadcast input; where tiles are half a vector wide
@@ -23,6 +27,8 @@ _WINDOW_TILE = 8.0  # what a tile of a float depthwise convolution takes besides
 _WINDOW_LATENCY = 4.0  # of its multiply-adds, in products of a core with one port for them
 _NEAR_BYTES, _FAR_BYTES = 16.0, 4.0  # of weights a cycle, from the second-level cache and beyond
 _FIRST_LEVEL_BYTES = 32 << 10
+_WAY_BYTES = 4096  # of the first-level cache
+_WAYS_KEPT, _CONFLICT = 7, 0.1  # lines of a set that inputs may have; what each more costs, of all
 _SECOND_LEVEL_BYTES = 768 << 10  # of weights that the second-level cache keeps
 
 
@@ -34,6 +40,20 @@ def float_tile(pixels: int, vectors: float, depth: int) -> float:
     """
     inputs = pixels * (_HALF_LOAD if vectors < 1 else _LOAD)
     return (max(pixels * vectors, inputs + vectors * _LOAD, _LATENCY) + _STEP) * depth
+
+
+def conflicts(pixels: int, pixel_bytes: int) -> float:
+    """By what factor a step takes longer as inputs push each other out of the first-level cache.
+
+    Inputs whose distance is a multiple of a way's size meet in one set.
+
+    Args:
+        pixel_bytes: Between the inputs of two pixels; 0 where they follow one another.
+    """
+    if pixel_bytes == 0:
+        return 1.0
+    sets = _WAY_BYTES // max(gcd(pixel_bytes, _WAY_BYTES), LINE_BYTES)
+    return 1.0 + _CONFLICT * max(0, ceil(pixels / sets) - _WAYS_KEPT)
 
 
 def broadcast_tile(pixels: int, vectors: float, depth: int) -> float:

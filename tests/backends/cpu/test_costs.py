@@ -33,3 +33,14 @@ def test_windows_and_weights_count_their_parts() -> None:
     assert costs.window(5, 9) == 53
     assert costs.weights(96) == 6
     assert costs.weights(3 << 20) == (3 << 20) / 4
+
+
+@pytest.mark.parametrize("pixel_bytes", [0, 64, 256, 1024, 2048, 4096 + 64, 3 * 1024])
+def test_inputs_in_many_sets_of_the_cache_stay_there(pixel_bytes: int) -> None:
+    assert costs.conflicts(14, pixel_bytes) == 1
+
+
+@pytest.mark.parametrize("pixel_bytes", [4096, 8192, 3 * 4096])
+def test_inputs_that_meet_in_one_set_push_each_other_out(pixel_bytes: int) -> None:
+    assert costs.conflicts(7, pixel_bytes) == 1
+    assert 1 < costs.conflicts(8, pixel_bytes) < costs.conflicts(13, pixel_bytes)

@@ -49,6 +49,14 @@ def test_tile_of_wide_registers_divides_common_rows(width: int) -> None:
     assert waste < 1.15
 
 
+@pytest.mark.parametrize(("pixel_bytes", "most"), [(1040 * 4, 14), (1024 * 4, 7), (2048 * 4, 7)])
+def test_few_pixels_are_multiplied_together_whose_inputs_meet_in_one_set(
+    pixel_bytes: int, most: int
+) -> None:
+    tile = choose_tile(_WIDE, 128, 32, pixel_bytes // 4, pixel_bytes)
+    assert most - 7 < tile.pixels <= most
+
+
 def test_halves_are_counted_where_they_take_less_time() -> None:
     halves = Registers(32, has_halves=True)
     assert [vectors_of(halves, count, 16) for count in (3, 8, 9, 24, 25)] == [0.5, 0.5, 1, 1.5, 2]

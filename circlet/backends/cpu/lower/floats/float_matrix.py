@@ -139,6 +139,11 @@ def reach(product: FloatProduct) -> int:
     return pixels + taps + row.length + (product.groups - 1) * product.shape[3]
 
 
+def pixel_bytes(product: FloatProduct) -> int:
+    """Bytes of the input between the windows of two outputs of a row."""
+    return product.source.pixel * (FLOAT_BYTES // 2 if product.rounded else FLOAT_BYTES)
+
+
 def _rounded(product: FloatProduct, context: Context) -> FloatProduct:
     """The product over its source in bfloat16, each element where it was among the others."""
     cast = call_cast(product.op, context, product.source.ref, reach(product))
@@ -153,13 +158,13 @@ def _tile(product: FloatProduct, context: Context) -> Tile:
     if product.rounded:
         registers = registers_for_pairs(registers)
     vectors = vectors_of(registers, filters, lanes_of(context.vector_bytes))
-    width, depth = product.width, product.depth
+    sizes = product.width, vectors, product.depth, pixel_bytes(product)
 
     def cost(tile: Tile) -> float:
-        return registers.row_cycles(tile, width, vectors, depth)
+        return registers.row_cycles(tile, *sizes)
 
     name = f"{_function(product)} {joined(product.sizes)} by {joined(product.shape)}"
-    tiles = tiles_of(registers, width, vectors, depth)
+    tiles = tiles_of(registers, *sizes)
     return chosen_tile(product.op, context, name, tiles, cost, _use(product, context))
 
 

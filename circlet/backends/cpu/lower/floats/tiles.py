@@ -44,16 +44,20 @@ class Registers:
         operands = tile.pixels + 1 if self.by_lane else tile.whole + 1
         return sums + operands < self.count
 
-    def cycles(self, tile: Tile, depth: int) -> float:
+    def cycles(self, tile: Tile, depth: int, pixel_bytes: int = 0) -> float:
         """Predicted cycles of a tile of so many multiply-adds of each output."""
         if self.by_lane:
-            return costs.lane_tile(tile.pixels, tile.vectors, depth)
-        cost = costs.float_tile if self.broadcasts else costs.broadcast_tile
-        return cost(tile.pixels, tile.vectors, depth)
+            cost = costs.lane_tile
+        else:
+            cost = costs.float_tile if self.broadcasts else costs.broadcast_tile
+        cycles = cost(tile.pixels, tile.vectors, depth)
+        return cycles * costs.conflicts(tile.pixels, pixel_bytes)
 
-    def row_cycles(self, tile: Tile, width: int, vectors: float, depth: int = _DEEP) -> float:
+    def row_cycles(
+        self, tile: Tile, width: int, vectors: float, depth: int = _DEEP, pixel_bytes: int = 0
+    ) -> float:
         """Predicted cycles of a row of `width` pixels and `vectors` channels that tiles cover."""
-        return tile.covering(width, vectors) * self.cycles(tile, depth)
+        return tile.covering(width, vectors) * self.cycles(tile, depth, pixel_bytes)
 
 
 def lanes_of(vector_bytes: int) -> int:
@@ -79,14 +83,16 @@ def vectors_of(registers: Registers, channels: int, lanes: int) -> float:
     return -(-2 * channels // lanes) / 2
 
 
-def choose_tile(registers: Registers, width: int, vectors: float, depth: int = _DEEP) -> Tile:
+def choose_tile(
+    registers: Registers, width: int, vectors: float, depth: int = _DEEP, pixel_bytes: int = 0
+) -> Tile:
     """The tile with the least predicted time; see `tiles_of`."""
-    return tiles_of(registers, width, vectors, depth)[0]
+    return tiles_of(registers, width, vectors, depth, pixel_bytes)[0]
 
 
 @lru_cache(maxsize=4096)
 def tiles_of(
-    registers: Registers, width: int, vectors: float, depth: int = _DEEP
+    registers: Registers, width: int, vectors: float, depth: int = _DEEP, pixel_bytes: int = 0
 ) -> tuple[Tile, ...]:
     """Tiles for rows of `width` pixels and `vectors` channels, the least predicted time first.
 
@@ -95,12 +101,13 @@ def tiles_of(
         width: Output pixels of a row.
         vectors: Vectors of output channels of a group.
         depth: Multiply-adds of one output.
+        pixel_bytes: Between the inputs of two pixels; 0 where those of a tile follow one another.
     """
     counts = [float(count) for count in range(1, min(_MOST_VECTORS, ceil(vectors)) + 1)]
     halves = (count - 0.5 for count in counts if vectors % 1)
     counts += [half for half in halves if vectors % half == 0]
     candidates = [
-        (tile, registers.cycles(tile, depth))
+        (tile, registers.cycles(tile, depth, pixel_bytes))
         for pixels in range(max(1, min(_MOST_PIXELS, width)), 0, -1)
         for count in counts
         if registers.hold(tile := Tile(pixels, count))

@@ -280,6 +280,7 @@ def _cycles(product: FloatProduct, registers: Registers, lanes: int, parts: int)
 def _direct_cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
     images, height, width = product.sizes
     vectors = vectors_of(registers, product.filters, lanes)
-    tile = choose_tile(registers, width, vectors, product.depth)
-    row = registers.row_cycles(tile, width, vectors, product.depth)
+    between = product.source.pixel * FLOAT_BYTES
+    tile = choose_tile(registers, width, vectors, product.depth, between)
+    row = registers.row_cycles(tile, width, vectors, product.depth, between)
     return images * height * row + costs.weights(prod(product.shape) * FLOAT_BYTES)

@@ -14,6 +14,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
     vectors_of,
 )
 from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES, product_sizes, stack_strides
+from circlet.backends.cpu.lower.products.scores import block_rows, score_pitch
 from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lower.views import broadcast_strides, outer_fields, source_ref
 from circlet.backends.cpu.lowering import (
@@ -33,7 +34,6 @@ from circlet.ops.operands import operand
 from circlet.target.targets import Target
 
 _FUNCTION = {False: "attention_f32", True: "attention_bf16"}
-_SCORE_BYTES = 256 << 10
 _TASKS_WANTED = 8
 _TASK_TILES = 4
 
@@ -56,9 +56,11 @@ def _lower(op: Op, context: Context) -> None:
     rounded = rounds(context, *_work(first, columns))
     scores, results = _tiles(context, (rows, keys, columns), rounded=rounded)
     width, out_width = scores.channels(lanes), results.channels(lanes)
-    pitch = -(-keys // width) * width
+    packed_keys = -(-keys // width) * width
+    pitch = score_pitch(packed_keys)
     stack = prod(first.outputs[0].static_shape[:-2])
-    tasks, task_rows, block_rows = _rows(rows, stack, pitch, (scores, results))
+    tasks, task_rows = _tasks(rows, stack, (scores, results))
+    block = block_rows(task_rows, pitch, (scores, results))
     params: dict[str, ParamValue] = {
         "rows": rows,
         "depth": depth,
@@ -66,7 +68,7 @@ def _lower(op: Op, context: Context) -> None:
         "columns": columns,
         "tasks": tasks,
         "task_rows": task_rows,
-        "block_rows": block_rows,
+        "block_rows": block,
         "pitch": pitch,
         **_strides(first, last),
         **_mask(op),
@@ -75,8 +77,8 @@ def _lower(op: Op, context: Context) -> None:
     }
     if rounded:
         params = {f"f32_{name}": value for name, value in params.items()}
-    packed = pitch * depth + align(-(-columns // out_width) * out_width * keys, lanes)
-    packed += block_rows * depth if rounded else 0
+    packed = packed_keys * depth + align(-(-columns // out_width) * out_width * keys, lanes)
+    packed += block * depth if rounded else 0
     mask: Ref = source_ref(context, operand(op, 3)) if len(op.inputs) > 3 else NoRef()
     q, k, v = (source_ref(context, operand(op, index)) for index in range(3))
     tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
@@ -88,7 +90,7 @@ def _lower(op: Op, context: Context) -> None:
         (q, k, v, TensorRef(op.outputs[0]), mask),
         op.outputs,
         tasks=stack * tasks,
-        scratch_bytes=(packed + block_rows * (pitch + 1)) * FLOAT_BYTES,
+        scratch_bytes=(packed + block * (pitch + 1)) * FLOAT_BYTES,
     )
 
 
@@ -113,13 +115,12 @@ def _work(first: Op, columns: int) -> tuple[int, int]:
     )
 
 
-def _rows(rows: int, stack: int, pitch: int, tiles: tuple[Tile, Tile]) -> tuple[int, int, int]:
-    """Tasks of a stacked matrix, rows of a task, rows of a block whose scores are cached."""
+def _tasks(rows: int, stack: int, tiles: tuple[Tile, Tile]) -> tuple[int, int]:
+    """Tasks of a stacked matrix, and rows of a task."""
     tall = max(tile.pixels for tile in tiles)
     cut = min(-(-_TASKS_WANTED // stack), rows // (_TASK_TILES * tall))
     task_rows = -(-rows // max(1, cut))
-    cached = max(1, _SCORE_BYTES // (pitch * FLOAT_BYTES * tall)) * tall
-    return -(-rows // task_rows), task_rows, min(task_rows, cached)
+    return -(-rows // task_rows), task_rows
 
 
 def _strides(first: Op, last: Op) -> dict[str, ParamValue]:

@@ -14,7 +14,7 @@ from circlet.backends.cpu.lower.floats.tiles import (
     registers_of,
     vectors_of,
 )
-from circlet.backends.cpu.lower.products.tiles import Tile
+from circlet.backends.cpu.lower.products.scores import block_rows, score_pitch
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -37,7 +37,6 @@ from circlet.target.targets import Target
 _FEWEST_PACKED = 16  # queries of a group: with fewer, packing keys takes longer than products
 _MOST_PACKED = 4 << 20  # elements of keys, or of values
 _TASK_QUERIES = 64
-_SCORE_BYTES = 256 << 10
 _MOST_TOGETHER = 4
 _UNBOUNDED = 1 << 40
 _CACHES = {1: record.PAST_K, 2: record.PAST_V}
@@ -234,20 +233,13 @@ def _packed(
     scores = choose_tile(registers, queries, -(-sizes.length // lanes))
     results = choose_tile(registers, queries, vectors_of(registers, sizes.size, lanes))
     width, out_width = scores.channels(lanes), results.channels(lanes)
-    pitch, wide = align(sizes.length, width), align(sizes.size, out_width)
-    block_rows = _block_rows(queries, pitch, (scores, results))
-    params |= {"block_rows": block_rows, "pitch": pitch}
+    pitch, wide = score_pitch(align(sizes.length, width)), align(sizes.size, out_width)
+    block = block_rows(queries, pitch, (scores, results))
+    params |= {"block_rows": block, "pitch": pitch}
     floats = (queries + pitch) * sizes.size + sizes.length * wide
-    floats += block_rows * (pitch + sizes.size + 1)
+    floats += block * (pitch + sizes.size + 1)
     tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
     return _Work("group_attention_packed", "all_", tiles, tasks, floats, params)
-
-
-def _block_rows(queries: int, pitch: int, tiles: tuple[Tile, Tile]) -> int:
-    """Queries whose scores stay in the cache together."""
-    tall = max(tile.pixels for tile in tiles)
-    cached = max(1, _SCORE_BYTES // (pitch * FLOAT_BYTES * tall)) * tall
-    return min(queries, cached)
 
 
 def _overwrites(op: Op, source: Tensor, result: Tensor) -> bool:

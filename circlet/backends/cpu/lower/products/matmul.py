@@ -216,7 +216,8 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
     _, depth, columns = product_sizes(op)
     rows = _rows_of(op, form)
     registers = registers_of(context.target, context.vector_bytes)
-    tiles = tiles_of(registers, rows, vectors, depth)
+    sizes = rows, vectors, depth, 0 if adjoint(op)[0] else depth * FLOAT_BYTES
+    tiles = tiles_of(registers, *sizes)
     if form == _DIRECT:
         tiles = tuple(tile for tile in tiles if tile.pixels == rows)
     elif form == _DOTS:
@@ -224,7 +225,7 @@ def _tile(op: Op, context: Context, form: str, vectors: int) -> Tile:
     knob = Knob(
         f"matmul_f32 {joined((rows, depth, columns))}",
         tiles,
-        lambda tile: registers.row_cycles(tile, rows, vectors, depth),
+        lambda tile: registers.row_cycles(tile, *sizes),
         always_there,
     )
     return context.choose(op, knob)
