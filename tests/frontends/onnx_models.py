@@ -66,6 +66,13 @@ def reshaped() -> bytes:
     return model(nodes, *shapes, [sizes]).SerializeToString()
 
 
+def with_a_scalar() -> bytes:
+    """x [2], s, a scalar -> "y" = x * s."""
+    nodes = [helper.make_node("Mul", ["x", "s"], ["y"])]
+    shapes = [floats("x", [2]), floats("s", [])], [floats("y", [2])]
+    return model(nodes, *shapes).SerializeToString()
+
+
 def rankless() -> bytes:
     """x of any shape -> "y" = relu(x)."""
     nodes = [helper.make_node("Relu", ["x"], ["y"])]

@@ -18,8 +18,12 @@ from circlet.frontends.onnxruntime.ort_value import OrtValue
 _FIX = "Please fix either the inputs/outputs or the model."
 
 
-def check_names(required: Iterable[ValueInfo], feed: Mapping[str, object]) -> None:
-    """ValueError where an input is missing that is not optional."""
+def check_names(required: Iterable[ValueInfo], feed: object) -> None:
+    """ValueError where an input is missing that is not optional, AttributeError without names."""
+    if not isinstance(feed, Mapping):
+        error = InputError.mistyped("input_feed", feed, "a dict of arrays by the names of inputs")
+        sentence = f"{type(feed).__name__!r} object has no attribute 'keys'"
+        raise also(error, AttributeError, sentence)
     missing = [v.name for v in required if v.name not in feed and not v.type.startswith("optional")]
     if missing:
         sentence = f"Required inputs ({missing}) are missing from input feed ({list(feed)})."
@@ -76,6 +80,8 @@ def _value(info: ValueInfo, given: object) -> Any:
         if isinstance(held, str | bytes):
             what = f"Input must be a list of dictionaries or a single numpy array for '{info.name}'"
         raise also(InputError.mistyped(info.name, held, "a numpy array"), RuntimeError, what)
+    if info.shape == () and array.size == 1:
+        array = array.reshape(())  # scripts give a scalar as [16000], too
     _check_type(info, array, element)
     _check_shape(info, array.shape)
     if element == "string":
