@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -278,6 +278,7 @@ def _compared(a: ObservedValue, b: ObservedValue, request: ValueRequest) -> _See
     if a.array.dtype.hasobject or other.dtype.hasobject:
         is_different = a.array.tolist() != other.tolist()
         return _Seen(is_different, None, "it holds strings", None)
+    a, b = _of_one_scale(a, b)
     is_stored = a.array.dtype == other.dtype and a.array.dtype.kind in "iub"
     is_stored = is_stored and (a.scale, a.zero_point) == (b.scale, b.zero_point)
     one = real(a.array, a.scale, a.zero_point, a.axis)
@@ -287,6 +288,21 @@ def _compared(a: ObservedValue, b: ObservedValue, request: ValueRequest) -> _See
     largest = float(np.max(np.abs(one), initial=0, where=np.isfinite(one)))
     allowed = 0.0 if is_stored else request.tolerance * largest
     return _Seen(found.largest > allowed, found, "", top_matches(one, two, request.top))
+
+
+def _of_one_scale(a: ObservedValue, b: ObservedValue) -> tuple[ObservedValue, ObservedValue]:
+    """Both; where only one file states what their integers stand for, the other's are such too.
+
+    An .onnx file says it by the operators around a tensor, not of the tensor itself.
+    """
+    known = a if a.scale else b
+    if a.array.dtype != b.array.dtype or (a.scale and b.scale) or len(known.scale) != 1:
+        return a, b
+    scale, zero_point = known.scale, known.zero_point
+    return (
+        replace(a, scale=scale, zero_point=zero_point),
+        replace(b, scale=scale, zero_point=zero_point),
+    )
 
 
 def _row(pair: _Pair, runs: Sequence[_Seen], outputs: frozenset[Tensor]) -> ValueRow:

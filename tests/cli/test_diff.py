@@ -10,7 +10,7 @@ import pytest
 from circlet.commands.diff import DiffRequest, diff_models
 from circlet.commands.diff_values import ValueRequest
 from circlet.formats import save
-from circlet.ir import DType, Model
+from circlet.ir import DType, Model, Quantization
 from circlet.limits import Limits
 from circlet.ops.build import builder
 from circlet.options import Options
@@ -138,6 +138,19 @@ def test_an_onnx_file_is_compared_with_what_it_was_converted_to(tmp_path: Path) 
     assert {d["what"] for pair in report["pairs"] for d in pair["differences"]} == {"cost"}
     (output,) = (row for row in report["values"]["rows"] if row["is_output"])
     assert (output["source"], output["top"]) == ("Plus214", 1)
+
+
+def test_integers_of_a_file_that_states_no_scales_are_those_of_the_other(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="it writes .onnx files")
+    b, scale = builder(), Quantization.per_tensor(0.05, 3)
+    x = b.input("x", DType.INT8, (1, 2, 8), scale)
+    y = b.op("RELU", [x], quant=Quantization.per_tensor(0.05, 3), name="end")
+    source, target = saved(b.output(y).model(), tmp_path / "a.tflite"), tmp_path / "a.onnx"
+    as_json("convert", source, target)
+    for pair in ((source, target), (target, source)):
+        report = as_json("diff", *pair, "--random", *REFERENCE)
+        assert report["values"]["first_different"] is None
+        assert report["values"]["rows"][-1]["measures"]["largest"] == 0
 
 
 def test_a_quantised_network_is_near_the_one_of_floats() -> None:
