@@ -75,11 +75,12 @@ def command(
     as_json: bool,
     **options: object,
 ) -> None:
-    """Rewrite the network IN (.tflite, .circle or .onnx) into a better one, OUT (.tflite, .circle).
+    """Rewrite the network IN (.tflite, .circle or .onnx) into a better one, OUT, of any of these.
 
-    The passes are those of a level, but for what makes better native code only, or those that
-    are named. A name may have options behind it: --pass "split-sums most=4". Results stay the
-    same, and operators keep the names of those that they descend from.
+    The format of OUT is that of its suffix. The passes are those of a level, but for what makes
+    better native code only, or those that are named. A name may have options behind it: --pass
+    "split-sums most=4". Results stay the same, and operators keep the names of those that they
+    descend from. The counts are of IN and of OUT as `circlet inspect` gives them.
     """
     if as_list:
         _show_passes(as_json=as_json)

@@ -13,6 +13,7 @@ from circlet.artifact.values import Value, unique_names
 from circlet.commands.inputs import InputOptions, read_inputs, wanted_of
 from circlet.compiler.optimize import Optimized, Optimizer
 from circlet.errors import InputError
+from circlet.formats import load
 from circlet.formats.about import about
 from circlet.formats.arrays import random_array
 from circlet.formats.convert import written_format
@@ -23,7 +24,7 @@ from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.passes import Pass, PassReport, file_pipeline
 from circlet.passes.bisect import Culprit, Step
 from circlet.passes.selection import ROUNDS, described, read_list, read_pass
-from circlet.passes.totals import Totals
+from circlet.passes.totals import Totals, totals
 from circlet.regular_files import check_replaceable, open_regular
 
 ALL = "all"
@@ -103,7 +104,8 @@ class OptimizeReport:
     Attributes:
         model, output, format: The files, and the format of the second.
         source_bytes, size_bytes: Their sizes.
-        before, after: Operators, multiply-accumulates, bytes moved and bytes of constants.
+        before, after: Operators, multiply-accumulates, bytes moved and bytes of constants, of both
+            files as a reader of them finds them.
         passes: What each pass did, in the order of the list.
         rounds: How often the list was run.
         settled: Whether the last of these changed nothing.
@@ -222,7 +224,7 @@ def _report(
         source_bytes=done.model.source_bytes,
         size_bytes=request.output.stat().st_size,
         before=done.before,
-        after=done.after,
+        after=totals(load(request.output, request.limits)),
         passes=tuple(_rows(reports)),
         rounds=max((report.round for report in reports), default=0),
         settled=done.log.settled,

@@ -11,7 +11,7 @@ import pytest
 
 from circlet import Session
 from circlet.formats import load, save
-from circlet.ir import DType, Graph, Model
+from circlet.ir import DType, Graph, Model, Quantization
 from circlet.ir.text import to_text
 from circlet.ops.build import builder
 from circlet.passes import Rewriter, pass_names
@@ -205,6 +205,20 @@ def test_an_onnx_network_becomes_a_circle_file(tmp_path: Path) -> None:
     assert report["after"]["operators"] < report["before"]["operators"]
     names = {s.name for op in load(source).main.ops for s in op.origin.sources}
     assert {s.name for op in load(target).main.ops for s in op.origin.sources} <= names
+
+
+def test_what_is_counted_is_the_file_that_was_written(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    b = builder()
+    x = b.input("x", DType.INT8, (1, 8), Quantization.per_tensor(0.1))
+    y = b.op("ADD", [x, x], quant=Quantization.per_tensor(0.2), name="y")
+    save(b.output(y).model(), tmp_path / "m.tflite")
+    for name in ("o.onnx", "o.circle"):
+        report = as_json("optimize", tmp_path / "m.tflite", tmp_path / name)
+        seen = as_json("inspect", tmp_path / name)
+        assert report["before"]["operators"] == 1
+        assert report["after"]["operators"] == len(seen["operators"])
+    assert len(seen["operators"]) == 1
 
 
 def test_packed_constants_are_sound_in_files(tmp_path: Path) -> None:
