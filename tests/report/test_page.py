@@ -125,6 +125,23 @@ def test_groups_open_and_close(browser: Browser, made: Made) -> None:
         assert page.get_attribute('[data-node$="block_1"]', "aria-expanded") == "true"
 
 
+# Lines that go around all boxes: to the right of a skipped one, and to the left of a loop.
+AROUND = ["01 02 03 31", "04 12 13 20 21 32 41"]
+
+
+@pytest.mark.parametrize("pairs", AROUND)
+def test_lines_lie_inside_of_the_drawing(browser: Browser, made: Made, pairs: str) -> None:
+    edges = [list(pair) for pair in pairs.split()]
+    children = [{"id": name, "width": 40, "height": 20} for name in sorted(set(pairs) - {" "})]
+    box = {"id": "", "width": 0, "height": 0, "children": children, "edges": edges}
+    with opened(browser, made.output) as page:
+        script = "async box => (await import('report/layout')).layout(box)"
+        laid = page.evaluate(script, box)
+    places = [point["x"] for edge in laid["edges"] for point in edge["points"]]
+    assert min(places) > 0
+    assert max(places) < laid["width"]
+
+
 def test_everything_is_reached_by_keyboard(browser: Browser, made: Made) -> None:
     with opened(browser, made.output) as page:
         page.keyboard.press("Tab")

@@ -21,11 +21,19 @@ export function layout(box) {
   for (const [from, to] of box.edges) graph.setEdge(from, to, {});
   globalThis.dagre.layout(graph);
   const top = box.id === "" ? PADDING : HEADER + PADDING / 2;
-  const moved = ({ x, y }) => ({ x: x + PADDING, y: y + top });
   const { width, height } = graph.graph();
+  // Dagre makes room for boxes; lines go around them on both sides.
+  let [left, right] = [0, width];
+  for (const [from, to] of box.edges) {
+    for (const { x } of graph.edge(from, to).points) {
+      left = Math.min(left, x);
+      right = Math.max(right, x);
+    }
+  }
+  const moved = ({ x, y }) => ({ x: x - left + PADDING, y: y + top });
   return {
     id: box.id,
-    width: Math.max(width + 2 * PADDING, box.width),
+    width: Math.max(right - left + 2 * PADDING, box.width),
     height: height + top + PADDING,
     children: children.map((child) => {
       const { x, y } = moved(graph.node(child.id));
