@@ -14,6 +14,7 @@ from circlet.compiler.template import Template
 from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
 from circlet.formats import load
 from circlet.ir import Graph, Model, Op, Shape, Tensor
+from circlet.ir.copy import copy_of
 from circlet.ops import find
 from circlet.ops.opdef import Cost, moves_bytes
 from circlet.options import Options
@@ -143,8 +144,9 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     """
     options = options or Options()
     model = load(path, options.limits)
+    planned = planned_copy(model, options)
     declared = [[tensor.shape for tensor in graph.tensors] for graph in model.graphs]
-    operators, tensors = _rows(settled(path, options) if is_open(model) else model, declared)
+    operators, tensors = _rows(settled(model, planned, options), declared)
     weights = tuple(_weights(model))
     found = Inspection(
         model=str(path),
@@ -160,32 +162,50 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
         placement=(),
         signatures=tuple(_signatures(model)),
     )
-    try:
-        planned = plan(Template.of(model, options), options)
-    except UnsupportedOpsError as error:
-        return replace(found, unsupported=error.entries)
+    if not isinstance(planned, PlannedModel):
+        return replace(found, unsupported=planned)
     return replace(
         found, memory=tuple(_memory(planned)), placement=tuple(_placement(planned.placed))
     )
 
 
-def is_open(model: Model) -> bool:
-    """Whether the file leaves a size open."""
-    tensors = (tensor for graph in model.graphs for tensor in graph.tensors)
-    return any(None in tensor.shape or not tensor.has_rank for tensor in tensors)
+def planned_copy(model: Model, options: Options) -> PlannedModel | tuple[UnsupportedOp, ...]:
+    """The plan of a model, which stays as it is; or the operators for which there is none.
+
+    Raises:
+        CircletError: As `plan`, but for unsupported operators.
+    """
+    try:
+        return plan(Template.of(copy_of(model), options), options)
+    except UnsupportedOpsError as error:
+        return error.entries
 
 
-def settled(path: Path, options: Options) -> Model:
-    """The model of a file with the sizes that a session settles at first."""
-    model = load(path, options.limits)
+def settled(
+    model: Model, planned: PlannedModel | tuple[UnsupportedOp, ...], options: Options
+) -> Model:
+    """The model with the sizes that a session settles at first."""
+    if not (options.shapes or _is_open(model)):
+        return model
+    own = planned.shapes if isinstance(planned, PlannedModel) else ()
+    model = copy_of(model)
     listed = [(graph, list(graph.ops), list(graph.tensors)) for graph in model.graphs]
+    origins = [(op, op.origin) for graph in model.graphs for op in graph.ops]
     budget = options.limits.memory_budget(model.source_bytes)
     with suppress(CircletError):  # what cannot be settled stays as the file has it
-        set_shapes_of(model.main, options.shapes)
+        set_shapes_of(model.main, (*options.shapes, *own))
         fix_shapes(model.main, options.limits, ledger=FoldLedger(budget))
     for graph, ops, tensors in listed:  # those that were folded on the way are the file's, too
         graph.ops[:], graph.tensors[:] = ops, tensors
+    for op, origin in origins:  # folding unites them
+        op.origin = origin
     return model
+
+
+def _is_open(model: Model) -> bool:
+    """Whether the file leaves a size open."""
+    tensors = (tensor for graph in model.graphs for tensor in graph.tensors)
+    return any(None in tensor.shape or not tensor.has_rank for tensor in tensors)
 
 
 def _rows(

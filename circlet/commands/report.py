@@ -10,10 +10,9 @@ import numpy as np
 
 from circlet.artifact.values import unique_names
 from circlet.commands.inputs import InputOptions, check_used, inputs_of, read_inputs, wanted_of
-from circlet.commands.inspect import is_open, settled
-from circlet.compiler.planning import plan
-from circlet.compiler.template import Template
-from circlet.errors import InputError, UnsupportedOpsError
+from circlet.commands.inspect import planned_copy, settled
+from circlet.compiler.planning import PlannedModel
+from circlet.errors import InputError
 from circlet.formats import load
 from circlet.formats.arrays import random_array
 from circlet.formats.paths import check_apart
@@ -109,12 +108,11 @@ def _reports(path: Path, request: ReportRequest) -> Sequence[Report]:
 def _report(path: Path, request: ReportRequest) -> Report:
     options = request.options
     model = load(path, options.limits)
-    shown = settled(path, options) if is_open(model) or options.shapes else model
+    planned = planned_copy(model, options)
+    shown = settled(model, planned, options)
     report = report_of_file(Subject(path.name, shown, options, host_model()))
-    try:
-        planned = plan(Template.of(model, options), options)
-    except UnsupportedOpsError as error:
-        return with_refusals(report, error.entries)
+    if not isinstance(planned, PlannedModel):
+        return with_refusals(report, planned)
     if request.runs == 0:
         return with_plan(report, planned)
     session = Session.of(path, options, threads=request.threads)

@@ -65,6 +65,13 @@ class PlannedModel:
     compilers: Sequence[PartitionCompiler]
     loop_room: int = 0
 
+    @property
+    def shapes(self) -> Shapes:
+        """The sizes that inputs got which the file leaves open, by name."""
+        inputs = self.model.main.inputs
+        named = zip(unique_names(inputs), inputs, strict=True)
+        return tuple((name, t.static_shape) for name, t in named if self.open_sizes.get(t))
+
     def partitions_of(self, compiler: PartitionCompiler) -> list[Partition]:
         """The partitions of one backend."""
         return [part for part in self.partitions if part.backend == compiler.name]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from circlet.artifact.values import unique_names
 from circlet.backends.profiled import KnowsPeaks, Peaks
 from circlet.backends.registry import find_backend
 from circlet.errors import CompileError, CompilerMissingError, InputError
@@ -65,7 +66,10 @@ def profile(
         session = Session.of(session.source, fitting.options, threads=session.threads)
     planned = planned_again(session)
     assert session.source is not None
-    sources = source_operators(session.source, session.options)
+    named = zip(unique_names(session.inputs), session.inputs, strict=True)
+    settled = tuple((name, value.shape) for name, value in named if value.open)
+    shapes = (*session.options.shapes, *settled)
+    sources = source_operators(session.source, session.options._replace(shapes=shapes))
     times = time_session(session, arrays, runs)
     calls = list(timed_calls(session, planned, times.partitions))
     machine = _machine(session, calls) if roofline else None

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlet import profile
 from circlet.cli.render_artifact import show_tuning
 from circlet.formats import dumps
 from circlet.ir import DType
@@ -169,6 +170,24 @@ def test_sizes_are_those_that_a_session_settles(tmp_path: Path) -> None:
     assert rows["x"]["declared"] == [None, 4]
     assert rows["y"]["size_bytes"] == 16
     assert "1x4" in (text := circlet("inspect", path).stdout) and "?x4" in text
+
+
+def test_costs_are_those_of_the_sizes_that_a_network_works_for(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="other files state a size beside an open one")
+    b = builder()
+    x = b.input("x", DType.FLOAT32, (1, None, None, 1))
+    weights = b.constant("w", np.ones((1, 3, 3, 1), np.float32))
+    y = b.op("CONV_2D", [x, weights, None], conv2d_attrs("VALID"), name="y")
+    path = tmp_path / "open.onnx"
+    path.write_bytes(dumps(b.output(y).model(), "onnx"))
+    shown = as_json("inspect", path, "--target", "baseline")
+    rows = {row["name"]: row for row in shown["tensors"]}
+    assert rows["x"]["shape"] == [1, 32, 32, 1]  # a window of 3 x 3 does not fit into 1
+    assert shown["macs"] == 30 * 30 * 9
+    report = as_json("report", path, "-o", tmp_path / "page.html", "--runs", "0")
+    (op,) = report["reports"][0]["source"]["operators"]
+    assert op["macs"] == shown["macs"]
+    assert [row.macs for row in profile(path, threads=1, runs=1).operators] == [shown["macs"]]
 
 
 def test_outputs_that_the_file_leaves_open_are_settled() -> None:
