@@ -18,7 +18,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json([vars(finding) for finding in findings])
     else:
+        width = max(len(finding.subject) for finding in findings)
         for finding in findings:
             first, *more = finding.text.split("\n")
-            say(f"{'ok ' if finding.ok else 'NOT'} {finding.subject:10} {first}", *more)
+            say(f"{'ok ' if finding.ok else 'NOT'} {finding.subject:{width}}  {first}", *more)
     ctx.exit(0 if all(finding.ok for finding in findings) else 1)

@@ -45,7 +45,7 @@ from circlet.profiling.export import FORMATS
     type=click.Choice(["table", *FORMATS]),
     help="markdown and snpe are ONE's; trace is Chrome's and Perfetto's.",
 )
-@click.option("-o", "output", type=click.Path(path_type=Path), help="File for --format.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for --format.")
 @click.option("--trace", type=click.Path(path_type=Path), help="File for a Chrome trace as well.")
 @click.option("--top", type=click.IntRange(1), help="The slowest operators, so many of them.")
 @click.option(

@@ -86,7 +86,10 @@ def test_doctor_checks_everything_here() -> None:
     engines = {"litert", "openvino", "onnxruntime", "opencl"}  # where they are installed
     assert set(subjects[4:]) <= engines
     assert all(finding["ok"] for finding in findings)
-    assert circlet("doctor").stdout.count("ok ") == len(subjects)
+    lines = circlet("doctor").stdout.splitlines()
+    assert sum(line.startswith("ok  ") for line in lines) == len(subjects)
+    column = 4 + max(map(len, subjects)) + 2
+    assert all(line[column - 2 : column] == "  " and line[column] != " " for line in lines)
 
 
 def test_doctor_says_what_is_missing() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 from circlet import load_artifact
 from circlet.backends.cpu.toolchain import RUNTIME_DIR
+from circlet.cli import group
 from circlet.compiler.compile import compile_model
 from circlet.errors import PlacementError
 from circlet.ir import DType
@@ -166,3 +168,12 @@ def test_the_most_memory_is_an_option(command: tuple[str, ...], tmp_path: Path) 
 def test_a_most_memory_that_is_no_size_is_wrong_usage(size: str, model: Path) -> None:
     wrong = circlet("verify", model, "--max-memory", size)
     assert wrong.exit_code == 2 and "512M" in wrong.output
+
+
+def test_files_to_write_are_named_alike() -> None:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        for option in command.params:
+            assert ("-o" in option.opts) <= ("--output" in option.opts), name
