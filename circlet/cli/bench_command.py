@@ -9,6 +9,7 @@ import click
 
 from circlet.cli.common import CircletCommand, json_option, print_json
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.bench import PEERS, BenchRequest, bench_network
 
@@ -50,6 +51,7 @@ from circlet.commands.bench import PEERS, BenchRequest, bench_network
     type=click.IntRange(1),
     help="Runs that do not count.",
 )
+@shapes_option()
 @json_option
 def command(as_json: bool, model: Path | None, graph: Path | None, **options: object) -> None:
     """Time MODEL by Circlet and by other engines, interleaved round by round.

@@ -9,13 +9,17 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from circlet.commands.inspect import planned_copy, settled
 from circlet.comparison.compare import Compared, compare
 from circlet.comparison.engines import IN_NUMPY
 from circlet.comparison.load import Watch, reason
 from circlet.comparison.networks import described
 from circlet.comparison.outputs import TOLERANCES
 from circlet.comparison.ratios import Interval, interval, ratio_of
+from circlet.compiler.planning import PlannedModel
 from circlet.errors import BackendError, InputError
+from circlet.formats import load
+from circlet.options import Options, Shapes
 from circlet.target.threads import usable_cores
 
 OURS = "circlet"
@@ -51,6 +55,7 @@ class BenchRequest:
         rounds: In each of them every engine has its turn.
         runs: Runs of each engine in all; those of 25 ms a round where it is None.
         warmup: Runs that do not count.
+        shapes: Sizes of inputs, by name, that are not to be those of the file.
     """
 
     model: Path
@@ -59,6 +64,7 @@ class BenchRequest:
     rounds: int = 11
     runs: int | None = None
     warmup: int = 2
+    shapes: Shapes = ()
 
 
 @dataclass(frozen=True)
@@ -118,22 +124,26 @@ def bench_network(request: BenchRequest) -> BenchReport:
     """Run a network by Circlet and by peers in turn, each in a process of its own.
 
     Raises:
-        InputError: A peer is unknown.
+        InputError: A peer or the input of a size is unknown.
         BackendError: Circlet itself did not run it.
-        CircletError: The file cannot be read.
+        CircletError: The file cannot be read, or has no plan for these sizes.
     """
     unknown = [name for name in request.against if name not in PEERS]
     if unknown:
         fix = f"choose among {', '.join(PEERS)}"
         raise InputError("there is no such engine to compare with", where=unknown[0], fix=fix)
-    network = described(request.model)
+    options = Options(shapes=request.shapes)
+    model = load(request.model)
+    planned = planned_copy(model, options)
+    network = described(request.model, settled(model, planned, options))
+    sizes = dict((*request.shapes, *(planned.shapes if isinstance(planned, PlannedModel) else ())))
     missing = {n: PEERS[n].install for n in request.against if find_spec(PEERS[n].module) is None}
     here = [name for name in request.against if name not in missing]
     engines = [OURS, *(engine for name in here for engine in PEERS[name].engines)]
     threads = request.threads or usable_cores()
     watch = _watch()
     with tempfile.TemporaryDirectory(prefix="circlet-bench-") as folder:
-        timed = partial(compare, network, threads, request.rounds, engines=engines)
+        timed = partial(compare, network, threads, request.rounds, engines=engines, sizes=sizes)
         found = timed(cache=Path(folder), runs=request.runs, warmup=request.warmup)
     if OURS not in found.rounds:
         why = found.refused.get(OURS, "it gave no times")

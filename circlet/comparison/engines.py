@@ -267,7 +267,10 @@ def circlet(task: Task) -> Engine:
     )
     names = unique_names(session.inputs)
     given = dict(zip(names, task.arrays, strict=True))
-    if any(v.shape != a.shape for v, a in zip(session.inputs, task.arrays, strict=True)):
+    pairs = list(zip(session.inputs, task.arrays, strict=True))
+    if all(value.takes(array.shape) for value, array in pairs):
+        session, _ = session.fitting(task.arrays)  # open sizes may be worth code of their own
+    else:
         session = session.resized({name: array.shape for name, array in given.items()})
     arrays = task.arrays
     settings = {"threads": str(task.threads), "precision": precision, "target": target}

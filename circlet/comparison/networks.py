@@ -53,10 +53,10 @@ def find_networks(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def described(path: Path) -> Network:
-    """The network of a file."""
+def described(path: Path, model: Model | None = None) -> Network:
+    """The network of a file, or of what was read of it and has other sizes."""
     size = path.stat().st_size
-    model = load(path)
+    model = model or load(path)
     macs = sum(_macs(op) for op in model.main.ops)
     return Network(path, class_of(model), macs, size)
 
