@@ -21,12 +21,13 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.render_artifact import show_artifact
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.inspect import inspect_model
 from circlet.commands.inspect_artifact import inspect_artifact
 from circlet.errors import InputError
 from circlet.limits import Limits
-from circlet.options import Options, PlacementRules
+from circlet.options import Options, PlacementRules, Shapes
 from circlet.runtime.one_options import with_one_settings
 from circlet.stored import stored
 
@@ -41,6 +42,7 @@ from circlet.stored import stored
 @precision_option(default="f32", show_default=True)
 @click.option("--operators", is_flag=True, help="List every operator, not only kinds.")
 @click.option("--tensors", is_flag=True, help="List every tensor, not only inputs and outputs.")
+@shapes_option()
 @max_memory_option
 @json_option
 def command(
@@ -53,6 +55,7 @@ def command(
     precision: str,
     operators: bool,
     tensors: bool,
+    shapes: Shapes,
     limits: Limits,
     as_json: bool,
 ) -> None:
@@ -72,6 +75,7 @@ def command(
         level=level,
         precision=precision,
         limits=limits,
+        shapes=shapes,
         backend_of=backend_of,
     )
     found = inspect_model(model, with_one_settings(options, one_config).of_session())

@@ -21,6 +21,7 @@ from circlet.cli.common import (
 )
 from circlet.cli.console import say
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.report import Made, ReportRequest, make_report
 from circlet.report.page import data_text
@@ -57,6 +58,7 @@ from circlet.report.page import data_text
 @backend_option
 @level_option(default="O2", show_default=True)
 @precision_option(default="f32", show_default=True)
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, **options: object) -> None:

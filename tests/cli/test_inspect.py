@@ -190,6 +190,18 @@ def test_costs_are_those_of_the_sizes_that_a_network_works_for(tmp_path: Path) -
     assert [row.macs for row in profile(path, threads=1, runs=1).operators] == [shown["macs"]]
 
 
+def test_costs_are_told_for_other_sizes(model: Path, tmp_path: Path) -> None:
+    shape = ("--shape", "x=1,4,8,2")
+    whole, half = (as_json("inspect", model, *given) for given in ((), shape))
+    assert half["macs"] * 2 == whole["macs"]
+    assert half["memory"][0]["arena_bytes"] < whole["memory"][0]["arena_bytes"]
+    report = as_json("report", model, "-o", tmp_path / "page.html", "--runs", "0", *shape)
+    macs = [op["macs"] for op in report["reports"][0]["source"]["operators"]]
+    assert sum(macs) == half["macs"]
+    error = as_json("inspect", model, "--shape", "q=1,4,8,2", code=1)["error"]
+    assert (error["code"], error["where"]) == ("E-INPUT", "q")
+
+
 def test_outputs_that_the_file_leaves_open_are_settled() -> None:
     path = corpora.corpus("models/coco_ssd_mobilenet_v1_1.0_quant.tflite")
     outputs = [row for row in as_json("inspect", path)["tensors"] if row["role"] == "output"]
