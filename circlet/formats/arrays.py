@@ -168,7 +168,9 @@ def _check(wanted: Wanted, path: Path, memory_bytes: int, array: Header) -> None
     """See that an array fits an input before its elements are read."""
     is_text = wanted.dtype == "object" and array.dtype.kind in "SU"
     if array.dtype != dtype_named(wanted.dtype) and not is_text:
-        raise _misfit(path, wanted, f"it holds {array.dtype}")
+        kind = "str" if wanted.dtype == "object" else wanted.dtype
+        fix = f"store array.astype('{kind}')"
+        raise _misfit(path, wanted, f"it holds {array.dtype}", fix)
     if _sizes_of(array.shape, wanted) is None:
         raise _misfit(path, wanted, f"its shape is {list(array.shape)}")
     check_unpacked(prod(array.shape) * array.dtype.itemsize, memory_bytes, path)
@@ -211,11 +213,12 @@ def _read_raw(path: Path, wanted: Wanted) -> np.ndarray:
         return np.fromfile(file, wanted.dtype).reshape(wanted.shape)
 
 
-def _misfit(path: Path, wanted: Wanted, why: str) -> InputError:
+def _misfit(path: Path, wanted: Wanted, why: str, fix: str = "") -> InputError:
     return InputError(
         f"the file does not fit input {wanted.name!r}",
         where=str(path),
         why=f"{why}; the network wants {wanted.dtype} {list(wanted.shape)}",
+        fix=fix,
     )
 
 
@@ -243,7 +246,8 @@ def picture_for(
 
 def _check_layout(path: Path, wanted: Wanted) -> None:
     if not wanted.layout:
-        raise _misfit(path, wanted, "a picture cannot have that shape")
+        fix = "give its numbers, such as those of words, as .npy, .npz or .raw"
+        raise _misfit(path, wanted, "a picture cannot have that shape", fix)
 
 
 def _picture_sizes(wanted: Wanted) -> tuple[int, int, int]:

@@ -99,8 +99,19 @@ def test_an_array_decides_about_sizes_that_are_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shape", [(6,), (1, 2, 3, 2), (2, 2, 3, 1)])
 def test_a_picture_does_not_fit_other_shapes(tmp_path: Path, shape: tuple[int, ...]) -> None:
     path = picture(tmp_path / "p.png", PIXELS)
-    with pytest.raises(InputError, match="picture cannot have that shape"):
+    with pytest.raises(InputError, match="picture cannot have that shape") as caught:
         read_array(path, Wanted("x", "uint8", shape))
+    assert ".npy" in caught.value.fix
+
+
+@pytest.mark.parametrize(("dtype", "wanted"), [("float32", "float32"), ("object", "str")])
+def test_an_array_of_another_type_is_told_how_to_be_stored(
+    tmp_path: Path, dtype: str, wanted: str
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 3)))  # numpy's own float64
+    with pytest.raises(InputError) as caught:
+        read_array(tmp_path / "x.npy", Wanted("x", dtype, (2, 3)))
+    assert caught.value.fix == f"store array.astype('{wanted}')"
 
 
 @pytest.mark.parametrize(
