@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -160,6 +160,13 @@ class Session:
         self._input_names = unique_names(self.inputs)
         self._forms = [form_of(value) for value in self.inputs]
         self._limit_ns = nanoseconds(options.limits.run_seconds, "limits.run_seconds")
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            "a session cannot be pickled",
+            why="it is code that is loaded and memory of this process",
+            fix="open it in each process, from the same file: the cache has its code",
+        )
 
     @property
     def opened(self) -> Opened:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -215,6 +218,12 @@ def test_a_source_that_is_no_network_is_refused(source: Any, error: type[Circlet
 def test_bad_options_are_refused_by_name(options: dict[str, Any], text: str) -> None:
     with pytest.raises(CircletError, match=text):
         Session(networks.relu(), **options)
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_a_session_is_not_pickled(two: Session, copied: Callable[[Session], object]) -> None:
+    with pytest.raises(InputError, match="in each process"):
+        copied(two)
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0])
