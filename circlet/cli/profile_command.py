@@ -31,7 +31,8 @@ from circlet.profiling.export import FORMATS
     "inputs",
     multiple=True,
     type=InputFile(),
-    help="Picture, sound, .npy, .npz or .raw; once per input, in order. Without: random data.",
+    help="Picture, sound, .npy, .npz or .raw; once per input, in order, or one .npz for all. "
+    "Without: random data.",
 )
 @click.option("--threads", type=click.IntRange(1), help="Default: the cores that may be used.")
 @click.option(

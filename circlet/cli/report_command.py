@@ -42,7 +42,8 @@ from circlet.report.page import data_text
     "inputs",
     multiple=True,
     type=InputFile(),
-    help="Picture, sound, .npy, .npz or .raw; once per input, in order. Without: random data.",
+    help="Picture, sound, .npy, .npz or .raw; once per input, in order, or one .npz for all. "
+    "Without: random data.",
 )
 @click.option(
     "--runs",

@@ -39,8 +39,8 @@ from circlet.options import VERIFY
     "inputs",
     multiple=True,
     type=InputFile(),
-    help="Picture, sound, .npy, .npz, .raw, or - for standard input; once per input, in order. "
-    "Without: random data.",
+    help="Picture, sound, .npy, .npz, .raw, or - for standard input; once per input, in order, or "
+    "one .npz for all. Without: random data.",
 )
 @click.option(
     "--labels",

@@ -17,7 +17,7 @@ from circlet.commands.match import Matching
 from circlet.commands.measures import Measures, mean_of, measures, top_matches
 from circlet.errors import InputError
 from circlet.formats.about import about
-from circlet.formats.arrays import random_array, read_array
+from circlet.formats.arrays import random_array
 from circlet.ir import Model, Tensor
 from circlet.ir.copy import copy_of
 from circlet.options import Options
@@ -248,8 +248,6 @@ def _inputs(side: _Side, request: ValueRequest, run: int, options: Options) -> l
     if not request.data:
         return [random_array(wanted_of(value), request.seed + run) for value in values]
     memory = options.limits.memory_bytes
-    if len(request.data) == 1 and request.data[0].suffix == ".npz":
-        return [read_array(request.data[0], wanted_of(value), None, memory) for value in values]
     facts = about(side.model)
     return read_inputs(request.data, values, InputOptions(memory_bytes=memory), facts).arrays
 

@@ -19,6 +19,7 @@ from circlet.formats.arrays import (
     picture_for,
     read_array,
 )
+from circlet.formats.numpy_files import holds_several
 from circlet.formats.pixels import GUESSED, KNOWN, RANGES, PixelMapping, mapping_of
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.runtime.session import Session
@@ -88,7 +89,7 @@ def read_inputs(
     """The files as inputs, in order.
 
     Args:
-        files: One for each input.
+        files: One for each input, or one .npz with an array of each input's name.
         values: The network's inputs.
         options: How to read them.
         about: What is known of the network, as `circlet.formats.about` has it.
@@ -98,10 +99,13 @@ def read_inputs(
         InputError: There are too few or too many files, or one does not fit.
         CircletError: As `read_array` and `read_sound_input`.
     """
+    if len(files) == 1 and len(values) > 1 and holds_several(files[0]):
+        files = [*files] * len(values)
     if len(files) != len(values):
+        names = [value.name for value in values]
         raise InputError(
             f"{len(files)} input files given, {len(values)} wanted",
-            fix=f"one --input for each of {[value.name for value in values]}, in that order",
+            fix=f"one --input for each of {names}, in that order, or one .npz of these names",
         )
     facts = about.get("inputs", ())
     facts = facts if len(facts) == len(values) else [{}] * len(values)

@@ -278,11 +278,8 @@ def _inputs(model: Model, request: BisectRequest) -> tuple[list[np.ndarray], tup
     if not request.inputs:
         arrays = [random_array(wanted_of(value), request.seed) for value in values]
         return arrays, (f"random data (seed {request.seed})",) * len(values)
-    files = request.inputs
-    if len(files) == 1 and files[0].suffix == ".npz":
-        files *= len(values)
     options = InputOptions(memory_bytes=request.limits.memory_bytes)
-    given = read_inputs(files, values, options, about(model))
+    given = read_inputs(request.inputs, values, options, about(model))
     return given.arrays, given.origins
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
 
-from circlet.errors import FileError, InputError
+from circlet.errors import CircletError, FileError, InputError
 from circlet.formats.entry_names import NAMES_ENTRY, entry_names
 from circlet.regular_files import open_regular
 
@@ -47,6 +48,14 @@ def read_numpy(path: Path, check: Callable[[Header], None], name: str = "") -> n
                 check(_header(entry, path))
             with archive.open(member) as entry:
                 return _elements(entry)
+
+
+def holds_several(path: Path) -> bool:
+    """Whether a file is an .npz archive of more than one array."""
+    damaged = suppress(OSError, CircletError, zipfile.BadZipFile)  # whoever reads it says so
+    with damaged, open_regular(path, "an input file") as file, zipfile.ZipFile(file) as archive:
+        return sum(name != NAMES_ENTRY for name in archive.namelist()) > 1
+    return False
 
 
 def _elements(file: IO[bytes]) -> np.ndarray:

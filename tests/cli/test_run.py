@@ -219,6 +219,17 @@ def test_files_that_are_not_there_and_files_of_something_else_have_their_own_fix
     assert as_json("run", *filled, code=1)["error"]["fix"] != error["fix"]
 
 
+def test_one_archive_holds_all_inputs(model: Path, tmp_path: Path) -> None:
+    left, right = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 10, np.float32)
+    both, one = tmp_path / "both.npz", tmp_path / "one.npz"
+    np.savez(both, right=right, left=left)
+    np.savez(one, left=left)
+    as_json("run", model, "--input", both, "--output", tmp_path / "out.npz")
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["sum"], left + right)
+    error = as_json("run", model, "--input", one, code=1)["error"]
+    assert "1 input files given" in error["what"] and ".npz" in error["fix"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
