@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -108,4 +109,5 @@ def _show(found: Placement) -> None:
     if found.output:
         say(f"written: {found.output}")
         if found.chosen is not None:
-            say(f"to run: circlet run MODEL --placement-file FILE {found.chosen.run}")
+            names = f"{quote(found.model)} --placement-file {quote(found.output)}"
+            say(f"to run: circlet run {names} {found.chosen.run}")

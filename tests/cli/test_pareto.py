@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -81,7 +82,8 @@ def test_a_placement_is_taken_from_a_front_and_run(files: tuple[str, str], tmp_p
     placed = call(*given, "-o", placement)
     assert placed.exit_code == 0, placed.output
     assert "as measured: 20.0 us, 2.00 MiB" in placed.output
-    assert "--placement-file FILE --threads 2 -O O0" in placed.output
+    hint = f"circlet run {quote(model)} --placement-file {quote(placement)} --threads 2 -O O0"
+    assert hint in placed.output
     ran = call(
         "run",
         model,
