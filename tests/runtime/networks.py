@@ -8,6 +8,7 @@ from circlet.formats import dumps
 from circlet.ir import DType, Quantization
 from circlet.ir.builder import Builder
 from circlet.ops.build import builder
+from circlet.ops.softmax import SoftmaxAttrs
 from tests.windows import conv2d_attrs, depthwise_attrs
 
 F32, I8 = DType.FLOAT32, DType.INT8
@@ -70,6 +71,16 @@ def convolutions(size: int = 48, channels: int = 32, depth: int = 4, window: int
         attrs = conv2d_attrs("SAME", 1, 1)
         t = b.op("CONV_2D", [t, b.constant(f"w{index}", values), None], attrs, name=f"conv{index}")
     return tflite(b.output(t))
+
+
+def attention(rows: int, depth: int = 16) -> bytes:
+    """Softmax of "q" [2, rows, depth] times "k" [2, depth, rows], times "v" [2, rows, depth]."""
+    b = builder()
+    shapes = {"q": (2, rows, depth), "k": (2, depth, rows), "v": (2, rows, depth)}
+    q, k, v = (b.input(name, F32, shape) for name, shape in shapes.items())
+    scores = b.op("BATCH_MATMUL", [q, k], name="scores")
+    shares = b.op("SOFTMAX", [scores], SoftmaxAttrs(1.0), name="shares")
+    return tflite(b.output(b.op("BATCH_MATMUL", [shares, v], name="y")))
 
 
 def convolutions_input(size: int = 48, channels: int = 32) -> np.ndarray:

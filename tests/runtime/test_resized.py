@@ -99,6 +99,34 @@ def test_pixels_that_are_joined_in_one_size_need_not_be_in_another(
 
 
 @pytest.mark.usefixtures("no_compiler")
+@pytest.mark.parametrize("rows", [33, 64, 100, 200])
+def test_attention_over_other_lengths_compiles_nothing(rows: int) -> None:
+    sizes = {"q": (2, rows, 16), "k": (2, 16, rows), "v": (2, rows, 16)}
+    resized = Session(networks.attention(40), threads=1).resized(sizes)
+    values = [np.random.default_rng(4).normal(0, 1, shape) for shape in sizes.values()]
+    q, k, v = (value.astype(np.float32) for value in values)
+    powers = np.exp(q @ k)
+    want = powers / powers.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(
+        next(iter(resized.run([q, k, v]).values())), want, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_tiles_that_take_far_longer_are_compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+
+    def counted(units: list[UnitSource], *, config: Config) -> list[bytes]:
+        counts.append(len(units))
+        return compile_units(units, config=config)
+
+    monkeypatch.setattr(resizer, "compile_units", counted)
+    first = Session(networks.attention(1), threads=1)
+    for rows in (200, 300):
+        first.resized({"q": (2, rows, 16), "k": (2, 16, rows), "v": (2, rows, 16)})
+    assert counts == [1]
+
+
+@pytest.mark.usefixtures("no_compiler")
 def test_images_that_outgrow_the_cache_compile_nothing_either() -> None:
     first = Session(network("fp32", 2, 64))
     resized = first.resized({"x": (1, 400, 400, 3)})

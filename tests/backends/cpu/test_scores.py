@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from circlet.backends.cpu.abi import LINE_BYTES
-from circlet.backends.cpu.lower.products.scores import block_rows, score_pitch
+from circlet.backends.cpu.lower.products.scores import (
+    ScoreTiles,
+    block_rows,
+    score_pitch,
+)
 from circlet.backends.cpu.lower.products.tiles import Tile
 
-_TILES = Tile(14, 2), Tile(6, 4)
+_TILES = ScoreTiles(Tile(14, 2), Tile(6, 4))
 
 
 @pytest.mark.parametrize("keys", [1, 16, 17, 49, 64, 100, 256, 512, 1000, 1024, 4096])

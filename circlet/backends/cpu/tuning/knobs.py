@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import inf
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -27,17 +28,20 @@ class Knob(NamedTuple, Generic[T]):
         candidates: The ways, the least predicted time first.
         cost: The predicted time of one, in any unit that is the same for all.
         is_there: Whether the code and the constants of another size of the network serve it.
+        patience: How many times the least time one that is there may take, before code is compiled.
     """
 
     name: str
     candidates: Sequence[T]
     cost: Callable[[T], float]
     is_there: Callable[[T], bool]
+    patience: float = inf
 
     def default(self, *, reuses: bool) -> T:
         """The least predicted time; for another size of a network, among those that are there."""
         first = self.candidates[0]
-        return next(filter(self.is_there, self.candidates), first) if reuses else first
+        best = next(filter(self.is_there, self.candidates), first) if reuses else first
+        return best if self.cost(best) <= self.patience * self.cost(first) else first
 
 
 class KnobReport(NamedTuple):

@@ -230,6 +230,7 @@ _PRODUCTS = (
         _L,
         "group_attention",
         "",
+        knobs=_TILE,
     ),
     _row(
         "group_attention_append",
@@ -321,10 +322,11 @@ _PRODUCTS = (
     _row(
         "attention_f32",
         "attention_f32",
-        "float attention in one pass over the keys",
+        "float attention, by blocks of rows whose scores the cache holds",
         _L,
         "attention",
         "torchaudio_conformer",
+        knobs=_TILE,
     ),
     _row(
         "attention_bf16",
@@ -335,6 +337,7 @@ _PRODUCTS = (
         "torchaudio_conformer",
         target=_BF16,
         precision="bf16",
+        knobs=_TILE,
     ),
     _row(
         "cast_bf16",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import inf
 
 import numpy as np
 import pytest
@@ -119,3 +120,15 @@ def test_labels_are_numbers_and_words() -> None:
         "blocks 40x32x8, rows 2, pixels 3, rest pixels 1, slides yes"
     )
     assert label_of(("rows", (4, 2.0))) == "rowsx4x2"
+
+
+def test_what_is_there_serves_unless_it_takes_far_longer() -> None:
+    costs = {"fast": 10.0, "slower": 14.0, "slow": 16.0}
+
+    def default(there: str, patience: float) -> str:
+        knob = Knob("x", list(costs), costs.__getitem__, there.__eq__, patience)
+        return knob.default(reuses=True)
+
+    assert default("slower", 1.5) == "slower"
+    assert default("slow", 1.5) == "fast"
+    assert default("slow", inf) == "slow"

@@ -8,14 +8,17 @@ from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
-    choose_tile,
     lanes_of,
     registers_of,
-    vectors_of,
 )
 from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES, product_sizes, stack_strides
-from circlet.backends.cpu.lower.products.scores import block_rows, score_pitch
-from circlet.backends.cpu.lower.products.tiles import Tile
+from circlet.backends.cpu.lower.products.scores import (
+    ScoreSizes,
+    ScoreTiles,
+    block_rows,
+    choose_tiles,
+    score_pitch,
+)
 from circlet.backends.cpu.lower.views import broadcast_strides, outer_fields, source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -54,13 +57,21 @@ def _lower(op: Op, context: Context) -> None:
     columns = product_sizes(last)[2]
     lanes = lanes_of(context.vector_bytes)
     rounded = rounds(context, *_work(first, columns))
-    scores, results = _tiles(context, (rows, keys, columns), rounded=rounded)
-    width, out_width = scores.channels(lanes), results.channels(lanes)
+    registers = registers_of(context.target, context.vector_bytes)
+    if rounded:
+        registers = registers_for_pairs(registers)
+    flags = int(len(op.inputs) > 3), int(attrs.is_guarded)
+
+    def kernel(tiles: ScoreTiles) -> Kernel:
+        return Kernel("attention_f32.h", _FUNCTION[rounded], (*tiles.arguments, *flags))
+
+    tiles = choose_tiles(op, context, registers, ScoreSizes(rows, depth, keys, columns), kernel)
+    width, out_width = tiles.scores.channels(lanes), tiles.results.channels(lanes)
     packed_keys = -(-keys // width) * width
     pitch = score_pitch(packed_keys)
     stack = prod(first.outputs[0].static_shape[:-2])
-    tasks, task_rows = _tasks(rows, stack, (scores, results))
-    block = block_rows(task_rows, pitch, (scores, results))
+    tasks, task_rows = _tasks(rows, stack, tiles)
+    block = block_rows(task_rows, pitch, tiles)
     params: dict[str, ParamValue] = {
         "rows": rows,
         "depth": depth,
@@ -81,28 +92,15 @@ def _lower(op: Op, context: Context) -> None:
     packed += block * depth if rounded else 0
     mask: Ref = source_ref(context, operand(op, 3)) if len(op.inputs) > 3 else NoRef()
     q, k, v = (source_ref(context, operand(op, index)) for index in range(3))
-    tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
-    has_mask = int(len(op.inputs) > 3)
     context.call(
         op,
-        Kernel("attention_f32.h", _FUNCTION[rounded], (*tiles, has_mask, int(attrs.is_guarded))),
+        kernel(tiles),
         params,
         (q, k, v, TensorRef(op.outputs[0]), mask),
         op.outputs,
         tasks=stack * tasks,
         scratch_bytes=(packed + block * (pitch + 1)) * FLOAT_BYTES,
     )
-
-
-def _tiles(context: Context, sizes: tuple[int, int, int], *, rounded: bool) -> tuple[Tile, Tile]:
-    """Tiles of the scores and of the results, of so many rows, keys and columns."""
-    rows, keys, columns = sizes
-    lanes = lanes_of(context.vector_bytes)
-    registers = registers_of(context.target, context.vector_bytes)
-    if rounded:
-        registers = registers_for_pairs(registers)
-    scores = choose_tile(registers, rows, -(-keys // lanes))
-    return scores, choose_tile(registers, rows, vectors_of(registers, columns, lanes))
 
 
 def _work(first: Op, columns: int) -> tuple[int, int]:
@@ -115,7 +113,7 @@ def _work(first: Op, columns: int) -> tuple[int, int]:
     )
 
 
-def _tasks(rows: int, stack: int, tiles: tuple[Tile, Tile]) -> tuple[int, int]:
+def _tasks(rows: int, stack: int, tiles: ScoreTiles) -> tuple[int, int]:
     """Tasks of a stacked matrix, and rows of a task."""
     tall = max(tile.pixels for tile in tiles)
     cut = min(-(-_TASKS_WANTED // stack), rows // (_TASK_TILES * tall))

@@ -9,12 +9,16 @@ import numpy as np
 from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
-    choose_tile,
     lanes_of,
     registers_of,
-    vectors_of,
 )
-from circlet.backends.cpu.lower.products.scores import block_rows, score_pitch
+from circlet.backends.cpu.lower.products.scores import (
+    ScoreSizes,
+    ScoreTiles,
+    block_rows,
+    choose_tiles,
+    score_pitch,
+)
 from circlet.backends.cpu.lower.views import source_ref
 from circlet.backends.cpu.lowering import (
     LOWERINGS,
@@ -106,7 +110,7 @@ def _tables(op: Op) -> list[Tensor]:
 
 
 def _lower(op: Op, context: Context) -> None:
-    sizes, interleaved = group_sizes(op), int(attributes(op).get("rotary_interleaved", 0))
+    sizes = group_sizes(op)
     places = _places(op, sizes)
     tables: list[Ref] = [source_ref(context, t) for t in _tables(op)]
     turning = [_optional(op, context, record.PLACES), *(tables or [NoRef()] * 2)]
@@ -121,7 +125,7 @@ def _lower(op: Op, context: Context) -> None:
     }
     context.call(
         op,
-        Kernel("group_attention.h", "group_attention_append", (interleaved,)),
+        _kernel(op, "group_attention_append"),
         {**params, "held": sizes.held, "k_row": k.step, "v_row": v.step},
         (k.ref, v.ref, *past, *caches, lengths, *turning),
         op.outputs[1:],
@@ -134,7 +138,7 @@ def _lower(op: Op, context: Context) -> None:
     sink = _optional(op, context, record.SINK)
     context.call(
         op,
-        Kernel("group_attention.h", work.function, (interleaved, *work.tiles)),
+        _kernel(op, work.function, work.tiles),
         params,
         (q.ref, *caches, lengths, *turning, sink, TensorRef(op.outputs[0])),
         op.outputs[:1],
@@ -214,32 +218,50 @@ def _work(op: Op, context: Context, sizes: GroupSizes) -> _Work:
     queries, longest = task_rows * sizes.per_group, align(sizes.length, 16)
     tasks = -(-sizes.rows // task_rows)
     packs = queries >= _FEWEST_PACKED and longest * sizes.size <= _MOST_PACKED
-    params: dict[str, ParamValue] = {"tasks": tasks, "task_rows": task_rows}
     if packs:
-        return _packed(context, sizes, queries, tasks, params)
+        return _packed(op, context, sizes, queries, tasks, task_rows)
     lanes, count = lanes_of(context.vector_bytes), min(queries, _MOST_TOGETHER)
     many = registers_of(context.target, context.vector_bytes).count > 16
     keys, vectors = (4, min(4, max(1, sizes.size // lanes))) if many else (2, 2)
-    params |= {"block_rows": count, "pitch": longest}
+    params: dict[str, ParamValue] = {
+        "tasks": tasks,
+        "task_rows": task_rows,
+        "block_rows": count,
+        "pitch": longest,
+    }
     floats = queries * sizes.size + count * (longest + sizes.size)
     return _Work("group_attention", "", (count, keys, vectors), tasks, floats, params)
 
 
 def _packed(
-    context: Context, sizes: GroupSizes, queries: int, tasks: int, params: dict[str, ParamValue]
+    op: Op, context: Context, sizes: GroupSizes, queries: int, tasks: int, task_rows: int
 ) -> _Work:
     lanes = lanes_of(context.vector_bytes)
     registers = registers_of(context.target, context.vector_bytes)
-    scores = choose_tile(registers, queries, -(-sizes.length // lanes))
-    results = choose_tile(registers, queries, vectors_of(registers, sizes.size, lanes))
-    width, out_width = scores.channels(lanes), results.channels(lanes)
+    function = "group_attention_packed"
+
+    def kernel(tiles: ScoreTiles) -> Kernel:
+        return _kernel(op, function, tiles.arguments)
+
+    scores = ScoreSizes(queries, sizes.size, sizes.length, sizes.size)
+    tiles = choose_tiles(op, context, registers, scores, kernel)
+    width, out_width = tiles.scores.channels(lanes), tiles.results.channels(lanes)
     pitch, wide = score_pitch(align(sizes.length, width)), align(sizes.size, out_width)
-    block = block_rows(queries, pitch, (scores, results))
-    params |= {"block_rows": block, "pitch": pitch}
+    block = block_rows(queries, pitch, tiles)
+    params: dict[str, ParamValue] = {
+        "tasks": tasks,
+        "task_rows": task_rows,
+        "block_rows": block,
+        "pitch": pitch,
+    }
     floats = (queries + pitch) * sizes.size + sizes.length * wide
     floats += block * (pitch + sizes.size + 1)
-    tiles = (scores.pixels, scores.whole, results.pixels, results.whole, results.half)
-    return _Work("group_attention_packed", "all_", tiles, tasks, floats, params)
+    return _Work(function, "all_", tiles.arguments, tasks, floats, params)
+
+
+def _kernel(op: Op, function: str, tiles: tuple[int, ...] = ()) -> Kernel:
+    interleaved = int(attributes(op).get("rotary_interleaved", 0))
+    return Kernel("group_attention.h", function, (interleaved, *tiles))
 
 
 def _overwrites(op: Op, source: Tensor, result: Tensor) -> bool:
