@@ -30,7 +30,7 @@ def test_float_softmax_equals_the_record(target: str) -> None:
 def test_float_softmax_of_rows_of_every_length_equals_the_record(target: str) -> None:
     """Rows that registers hold, and those a little longer, end at every place of a vector."""
     cases = Cases()
-    for count in (*range(1, 19), 31, 32, 33, 47, 48, 63, 64, 65, 79, 128, 129, 197):
+    for count in (*range(1, 19), *range(31, 34), 47, 48, 49, *range(62, 67), 79, 128, 129, 197):
         cases.op("SOFTMAX", [cases.data(DType.FLOAT32, (3, count), scale=5)], SoftmaxAttrs(1.0))
         cases.op("LOG_SOFTMAX", [cases.data(DType.FLOAT32, (2, count), scale=5)])
     cases.op("SOFTMAX", [cases.data(DType.FLOAT32, (3, 21), scale=5)], SoftmaxAttrs(0.0))

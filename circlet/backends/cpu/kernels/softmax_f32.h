@@ -2,12 +2,13 @@
  *
  * e^(beta (x - highest)) never overflows, and one term is 1, so that the sum is no less. Rows of a
  * few vectors stay in registers, several rows of 2, 4 or 8 elements in one; longer ones are read
- * three times, for the highest element, for the terms, and to divide by their sum.
+ * three times, for the highest element, for the terms, and to divide by their sum. The last vector
+ * of a row overlaps the one before it: stores of a part of a vector take long, and what is stored
+ * so does not reach a load behind it in time.
  */
 #ifndef CIRCLET_SOFTMAX_F32_H
 #define CIRCLET_SOFTMAX_F32_H
 
-#include "element.h"
 #include "vmath.h"
 
 struct softmax_f32_params {
@@ -47,11 +48,32 @@ CIRCLET_INLINE vf softmax_term(vf x, vf highest, vf beta) {
     return v_exp_falling((x - highest) * beta);
 }
 
-/* Sum of e^(beta * (x - highest)); the terms are stored in `to` unless it is null. */
-CIRCLET_INLINE float softmax_terms(float *to, const float *x, int64_t count, vf highest,
-                                   vf beta) {
+/* Elements of a row's last vector that none before it has: at least one. */
+CIRCLET_INLINE int64_t softmax_rest(int64_t count) { return (count - 1) % CIRCLET_LANES + 1; }
+
+/* The last vector of a row: behind others it overlaps the one before, so that nothing masks it. */
+CIRCLET_INLINE vf softmax_load_last(const float *row, int64_t count) {
+    if (count < CIRCLET_LANES) return v_load_n(row, count);
+    return v_load(row + count - CIRCLET_LANES);
+}
+
+CIRCLET_INLINE void softmax_store_last(float *row, vf x, int64_t count) {
+    if (count < CIRCLET_LANES) v_store_n(row, x, count);
+    else v_store(row + count - CIRCLET_LANES, x);
+}
+
+/* Its terms, zero in the lanes that the vector before has, or none. */
+CIRCLET_INLINE vf softmax_last_sum(vf terms, int64_t count) {
+    if (count < CIRCLET_LANES) return v_select(v_lane_mask(count), terms, v_zero());
+    return v_select(v_lane_mask(CIRCLET_LANES - softmax_rest(count)), v_zero(), terms);
+}
+
+/* Sum of e^(beta * (x - highest)) over whole vectors and of the lanes of `sum`; the terms of the
+ * former are stored in `to` unless it is null. */
+CIRCLET_INLINE float softmax_whole_terms(float *to, const float *x, int64_t count, vf highest,
+                                         vf beta, vf sum) {
     const int64_t step = SOFTMAX_FLIGHT * CIRCLET_LANES;
-    vf sums[SOFTMAX_FLIGHT] = {{0}};
+    vf sums[SOFTMAX_FLIGHT] = {sum};
     int64_t i = 0;
     for (; i + step <= count; i += step)
         CIRCLET_UNROLL for (int u = 0; u < SOFTMAX_FLIGHT; u++) {
@@ -60,49 +82,77 @@ CIRCLET_INLINE float softmax_terms(float *to, const float *x, int64_t count, vf 
             sums[u] += v;
         }
     CIRCLET_NO_UNROLL for (; i < count; i += CIRCLET_LANES) {
-        int64_t n = s_min_i64(CIRCLET_LANES, count - i);
-        vf v = softmax_term(element_load_f32(x + i, n, ELEMENT_F32), highest, beta);
-        if (n < CIRCLET_LANES) v = v_select(v_lane_mask(n), v, v_zero());
-        if (to) element_store_f32(to + i, v, n);
+        vf v = softmax_term(v_load(x + i), highest, beta);
+        if (to) v_store(to + i, v);
         sums[0] += v;
     }
     return v_fold_add((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-CIRCLET_INLINE void softmax_row(float *to, const float *from, int64_t count, vf beta) {
-    vf highest = v_splat(softmax_highest(from, count));
-    vf scale = v_splat(1.0f / softmax_terms(to, from, count, highest, beta));
-    int64_t i = 0;
-    for (; i + CIRCLET_LANES <= count; i += CIRCLET_LANES) v_store(to + i, v_load(to + i) * scale);
-    if (i < count) v_store_n(to + i, v_load_n(to + i, count - i) * scale, count - i);
+/* Sum of e^(beta * (x - highest)); the terms are stored in `to` unless it is null. */
+CIRCLET_INLINE float softmax_terms(float *to, const float *x, int64_t count, vf highest,
+                                   vf beta) {
+    vf last = softmax_term(softmax_load_last(x, count), highest, beta);
+    float sum = softmax_whole_terms(to, x, count - softmax_rest(count), highest, beta,
+                                    softmax_last_sum(last, count));
+    if (to) softmax_store_last(to, last, count);
+    return sum;
 }
 
-/* A row of `vectors` vectors, the last of them with `n` elements: it is read and written once. */
-CIRCLET_INLINE void softmax_held_row(float *to, const float *from, int64_t n, vf beta,
+CIRCLET_INLINE void softmax_scale(float *to, int64_t count, vf scale) {
+    for (int64_t i = 0; i + CIRCLET_LANES <= count; i += CIRCLET_LANES)
+        v_store(to + i, v_load(to + i) * scale);
+}
+
+/* A row of more than one vector. The terms of a last one that overlaps stay in a register. */
+CIRCLET_INLINE void softmax_row(float *to, const float *from, int64_t count, vf beta) {
+    const int64_t whole = count / CIRCLET_LANES * CIRCLET_LANES;
+    vf highest = v_splat(softmax_highest_long(from, count));
+    if (whole == count) {
+        float sum = softmax_whole_terms(to, from, count, highest, beta, v_zero());
+        softmax_scale(to, count, v_splat(1.0f / sum));
+        return;
+    }
+    vf last = softmax_term(softmax_load_last(from, count), highest, beta);
+    vf sum = softmax_last_sum(last, count);
+    vf scale = v_splat(1.0f / softmax_whole_terms(to, from, whole, highest, beta, sum));
+    softmax_scale(to, whole, scale);
+    softmax_store_last(to, last * scale, count);
+}
+
+/* A row of `vectors` vectors: it is read and written once. */
+CIRCLET_INLINE void softmax_held_row(float *to, const float *from, int64_t count, vf beta,
                                      const int vectors) {
     const int last = vectors - 1;
-    const vi inside = n < CIRCLET_LANES ? v_lane_mask(n) : ~v_zero_i32();
     vf v[SOFTMAX_HELD], best, sum;
     CIRCLET_UNROLL for (int k = 0; k < last; k++) v[k] = v_load(from + k * CIRCLET_LANES);
-    v[last] = element_load_f32(from + last * CIRCLET_LANES, n, ELEMENT_F32);
-    best = v_select(inside, v[last], v_splat(-__builtin_inff()));
+    best = v[last] = softmax_load_last(from, count);
+    if (count < CIRCLET_LANES)
+        best = v_select(v_lane_mask(count), best, v_splat(-__builtin_inff()));
     CIRCLET_UNROLL for (int k = 0; k < last; k++) best = v_max(v[k], best);
     best = v_splat(v_fold_max(best));
     CIRCLET_UNROLL for (int k = 0; k < vectors; k++) v[k] = softmax_term(v[k], best, beta);
-    sum = v[last] = v_select(inside, v[last], v_zero());
+    sum = softmax_last_sum(v[last], count);
     CIRCLET_UNROLL for (int k = 0; k < last; k++) sum += v[k];
     vf scale = v_splat(1.0f / v_fold_add(sum));
     CIRCLET_UNROLL for (int k = 0; k < last; k++)
         v_store(to + k * CIRCLET_LANES, v[k] * scale);
-    element_store_f32(to + last * CIRCLET_LANES, v[last] * scale, n);
+    softmax_store_last(to, v[last] * scale, count);
 }
 
+/* Where all vectors are full, that is a literal, so that nothing masks the last: a mask of ones
+ * that is made in the registers of the row before makes rows wait for each other. */
 CIRCLET_INLINE void softmax_held_rows(const struct softmax_f32_params *p, float *to,
                                       const float *from, int64_t rows, vf beta,
                                       const int vectors) {
-    const int64_t count = p->count, n = count - (vectors - 1) * CIRCLET_LANES;
+    const int64_t count = p->count, full = vectors * CIRCLET_LANES;
+    if (count == full) {
+        for (int64_t row = 0; row < rows; row++)
+            softmax_held_row(to + row * full, from + row * full, full, beta, vectors);
+        return;
+    }
     for (int64_t row = 0; row < rows; row++)
-        softmax_held_row(to + row * count, from + row * count, n, beta, vectors);
+        softmax_held_row(to + row * count, from + row * count, count, beta, vectors);
 }
 
 /* Whole rows of 2, 4 or 8 elements in one vector, whose lanes exchange their highest and sums. */
@@ -159,17 +209,16 @@ struct log_softmax_f32_params {
 CIRCLET_INLINE void log_softmax_f32(const struct log_softmax_f32_params *p, void *const *x,
                                     void *scratch, int64_t begin, int64_t end) {
     (void)scratch;
-    int64_t last = s_min_i64(end * p->rows_per_task, p->rows);
-    for (int64_t row = begin * p->rows_per_task; row < last; row++) {
-        const float *from = (const float *)x[0] + row * p->count;
-        float *to = (float *)x[1] + row * p->count;
-        vf highest = v_splat(softmax_highest(from, p->count));
-        vf rest = v_log(v_splat(softmax_terms(0, from, p->count, highest, v_splat(1.0f))));
-        for (int64_t i = 0; i < p->count; i += CIRCLET_LANES) {
-            int64_t n = s_min_i64(CIRCLET_LANES, p->count - i);
-            vf v = element_load_f32(from + i, n, ELEMENT_F32);
-            element_store_f32(to + i, v - highest - rest, n);
-        }
+    const int64_t end_row = s_min_i64(end * p->rows_per_task, p->rows), count = p->count;
+    const int64_t whole = count - softmax_rest(count);
+    for (int64_t row = begin * p->rows_per_task; row < end_row; row++) {
+        const float *from = (const float *)x[0] + row * count;
+        float *to = (float *)x[1] + row * count;
+        vf highest = v_splat(softmax_highest(from, count)), last = softmax_load_last(from, count);
+        vf rest = v_log(v_splat(softmax_terms(0, from, count, highest, v_splat(1.0f))));
+        for (int64_t i = 0; i + CIRCLET_LANES <= whole; i += CIRCLET_LANES)
+            v_store(to + i, v_load(from + i) - highest - rest);
+        softmax_store_last(to, last - highest - rest, count);
     }
 }
 
