@@ -49,6 +49,48 @@ def test_matrices_are_transposed_by_whole_lines(target: str) -> None:
 
 
 @each_target
+def test_matrices_whose_rows_meet_in_a_cache_are_transposed_through_a_tile(target: str) -> None:
+    """Pieces of the tile end at every place of a block, of the columns and of the rows."""
+    cases = Cases()
+    for rows in (256, 513, 1023, 1024, 1025, 1040):
+        for columns in (9, 15, 16, 17, 24, 31, 47, 130):
+            data = cases.data(DType.FLOAT32, (rows, columns))
+            cases.op("TRANSPOSE", [data, _ints(cases, (1, 0))])
+    image = cases.data(DType.INT32, (2, 32, 32, 19))
+    cases.op("TRANSPOSE", [image, _ints(cases, (0, 3, 1, 2))])
+    cases.check(target, threads=2)
+
+
+@pytest.mark.parametrize(
+    "stack, rows, columns, target, through",
+    [
+        (1, 1024, 64, "x86_64_v3", True),
+        (1, 1025, 64, "x86_64_v3", True),
+        (1, 256, 64, "x86_64_v3", True),
+        (1, 1024, 17, "x86_64_v3", True),
+        (1, 1024, 1024, "x86_64_v3", True),
+        (2, 1024, 1024, "x86_64_v3", False),
+        (1, 1024, 8, "x86_64_v3", False),
+        (1, 1040, 64, "x86_64_v3", False),
+        (1, 257, 64, "x86_64_v3", False),
+        (1, 64, 1024, "x86_64_v3", False),
+        (1, 1024, 64, "x86_64_v4", False),
+    ],
+)
+def test_near_rows_a_power_of_two_apart_go_through_a_tile(
+    stack: int, rows: int, columns: int, target: str, through: bool
+) -> None:
+    cases = Cases()
+    data = cases.data(DType.FLOAT32, (stack, rows, columns))
+    cases.op("TRANSPOSE", [data, _ints(cases, (0, 2, 1))])
+    graph = cases.graph()
+    (whole,) = partition(graph, dict.fromkeys(graph.ops, "cpu"))
+    (call,) = compile_partition(whole, parse_target(target), 1).calls
+    assert call is not None
+    assert (call.kernel.arguments[1] == 2, call.scratch_bytes > 0) == (through, through)
+
+
+@each_target
 def test_planes_of_few_channels_are_woven_and_taken_apart(target: str) -> None:
     cases = Cases()
     for dtype in TYPES:

@@ -43,6 +43,36 @@ CIRCLET_INLINE void copy_run(char *to, const char *from, int64_t n) {
     }
 }
 
+#define COPY_THROUGH 2       /* for `transpose` of copy_elements, as in lower/copy.py */
+#define COPY_TILE_COLUMNS 32 /* rows of copy_through's tile, as in lower/copy.py */
+#define COPY_TILE_RUN 128    /* elements of one, as in lower/copy.py */
+#define COPY_TILE_LINE 64    /* bytes between them: a cache line */
+
+/* A plane of at least n elements each way, transposed piece by piece into a tile whose rows leave
+ * it in one run each. Where rows of the result lie a power of two of bytes apart, their lines drive
+ * each other out of the cache before they are full. The last pieces overlap those before them. */
+CIRCLET_INLINE void copy_through(const struct transpose_plane *p, char *tile, int size, int n) {
+    const int64_t pitch = COPY_TILE_RUN * size + COPY_TILE_LINE;
+    for (int64_t i0 = 0; i0 < p->inner; i0 += COPY_TILE_RUN) {
+        int64_t run = s_min_i64(COPY_TILE_RUN, s_max_i64(n, p->inner - i0));
+        int64_t i = s_min_i64(i0, p->inner - run);
+        for (int64_t c0 = 0; c0 < p->columns; c0 += COPY_TILE_COLUMNS) {
+            int64_t wide = s_min_i64(COPY_TILE_COLUMNS, s_max_i64(n, p->columns - c0));
+            int64_t c = s_min_i64(c0, p->columns - wide);
+            const char *from = p->from + c * size + i * p->from_stride;
+            for (int64_t i1 = 0; i1 < run; i1 += n)
+                for (int64_t c1 = 0; c1 < wide; c1 += n) {
+                    int64_t row = s_min_i64(i1, run - n), column = s_min_i64(c1, wide - n);
+                    transpose_block(tile + column * pitch + row * size, pitch,
+                                    from + column * size + row * p->from_stride, p->from_stride, n,
+                                    n, size, n);
+                }
+            for (int64_t k = 0; k < wide; k++)
+                copy_run(p->to + (c + k) * p->to_stride + i * size, tile + k * pitch, run * size);
+        }
+    }
+}
+
 #define FILL_ENDS(type) \
     *(type *)to = (type)pattern, *(type *)(to + n - sizeof(type)) = (type)pattern
 
@@ -185,13 +215,13 @@ CIRCLET_INLINE void copy_plane(const struct copy_elements_params *p, char *to, c
 }
 
 /* Operands: source, result. Any strides: transposes, strided slices. Tasks are blocks of a
- * plane, so that both the lines read and the lines written by one stay in the cache. `step`: from
- * element to element of inner in the source, where that is a constant and the result is dense, or
- * 0. */
+ * plane, so that both the lines read and the lines written by one stay in the cache. `transpose`:
+ * whether planes are transposed, or COPY_THROUGH, of 4-byte elements by a tile in the scratch.
+ * `step`: from element to element of inner in the source, where that is a constant and the result
+ * is dense, or 0. */
 CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *const *x,
                                   void *scratch, int64_t begin, int64_t end, int size,
-                                  int is_transpose, int step) {
-    (void)scratch;
+                                  int transpose, int step) {
     int64_t across = (p->inner + p->inner_block - 1) / p->inner_block;
     int64_t down = (p->columns + p->column_block - 1) / p->column_block;
     for (int64_t task = begin; task < end; task++) {
@@ -204,7 +234,9 @@ CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *co
         from += c * p->column_source + i * p->source[6];
         to += c * p->column_result + i * p->result[6];
         struct transpose_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
-        if (is_transpose) transpose_planes(&plane, size);
+        if (transpose == COPY_THROUGH && s_min_i64(columns, inner) >= TRANSPOSE_WHOLE)
+            copy_through(&plane, scratch, size, TRANSPOSE_WHOLE);
+        else if (transpose) transpose_planes(&plane, size);
         else copy_plane(p, to, from, columns, inner, size, step);
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
 import numpy as np
@@ -32,6 +33,12 @@ from circlet.ops.operands import QUANTISED, is_affine, zero_of
 
 _COLUMN_BLOCK = 64
 _LANES = 16
+_LINE = 64  # bytes of a cache line
+_PAGE = 4096  # bytes from one line of a set of a first-level cache to the next, of many processors
+_WAYS = 8  # lines of a set
+_THROUGH = 2  # for `transpose` of `copy_elements`: through a tile, as copy.h defines it
+_TILE_BYTES = 32 * (128 * 4 + _LINE)
+_NEAR_BYTES = 8 << 20  # of source and result, which caches hold: beyond, tiles take longer
 _SHORT_RUN = 8  # of rows
 _STEPS = (2, 3, 4)  # of elements: more leave too few of a vector to keep
 
@@ -190,6 +197,17 @@ def _even_block(count: int, limit: int) -> int:
     return -(-each // _LANES) * _LANES
 
 
+def _rows_meet(stride: int, rows: int, length: int) -> bool:
+    """Whether the lines of rows that a task writes are too many for sets of a first-level cache."""
+    if length < _LANES:
+        return False
+    sets: Counter[int] = Counter()
+    for row in range(min(rows, _COLUMN_BLOCK)):
+        start = row * stride
+        sets.update({at // _LINE % (_PAGE // _LINE) for at in (start, start + _LINE - 1)})
+    return max(sets.values()) > _WAYS
+
+
 def _elements_call(
     op: Op, context: Context, refs: tuple[Ref, Ref], loops: Loops, size: int, written: Tensor
 ) -> None:
@@ -218,8 +236,12 @@ def _elements_call(
         "column_result": result[column],
     }
     tasks = prod(sizes) * -(-columns // column_block) * -(-count // inner_block)
-    is_transpose = source[column] == result[inner] == size
+    transpose, scratch = int(source[column] == result[inner] == size), 0
+    is_near = 2 * written.elements * size <= _NEAR_BYTES and source[inner] <= _PAGE + _LINE
+    writes_parts = size == 4 and context.vector_bytes < _LINE  # of lines of the result
+    if transpose and writes_parts and is_near and _rows_meet(result[column], columns, count):
+        transpose, scratch = _THROUGH, _TILE_BYTES
     is_stepped = result[inner] == size and source[inner] in [size * step for step in _STEPS]
     step = source[inner] // size if is_stepped else 0
-    kernel = Kernel("copy.h", "copy_elements", (size, int(is_transpose), step))
-    context.call(op, kernel, params, refs, (written,), tasks=tasks)
+    kernel = Kernel("copy.h", "copy_elements", (size, transpose, step))
+    context.call(op, kernel, params, refs, (written,), tasks=tasks, scratch_bytes=scratch)
