@@ -87,7 +87,7 @@ def test_the_page_holds_though_a_worker_and_the_driver_are_killed(
     (search,), (status,) = commands("search"), commands("status")
     study = f"study-{storage.partition(':')[0]}"
     values = {"scheduler": running.scheduler, "storage": storage, "study": study}
-    search = with_values(search, **values)
+    search = with_values(search, **values, seconds="1")  # the driver ends before they all do
     wanted = int(search[search.index("--evaluations") + 1])
 
     driver = running.start(search)
