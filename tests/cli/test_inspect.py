@@ -14,6 +14,7 @@ from circlet.ir import DType
 from circlet.ops.build import builder
 from tests import corpora
 from tests.cli.call import as_json, circlet
+from tests.runtime import networks
 from tests.windows import conv2d_attrs
 
 POINT = conv2d_attrs("SAME", 1, 1)
@@ -174,12 +175,8 @@ def test_sizes_are_those_that_a_session_settles(tmp_path: Path) -> None:
 
 def test_costs_are_those_of_the_sizes_that_a_network_works_for(tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="other files state a size beside an open one")
-    b = builder()
-    x = b.input("x", DType.FLOAT32, (1, None, None, 1))
-    weights = b.constant("w", np.ones((1, 3, 3, 1), np.float32))
-    y = b.op("CONV_2D", [x, weights, None], conv2d_attrs("VALID"), name="y")
     path = tmp_path / "open.onnx"
-    path.write_bytes(dumps(b.output(y).model(), "onnx"))
+    path.write_bytes(networks.open_window())
     shown = as_json("inspect", path, "--target", "baseline")
     rows = {row["name"]: row for row in shown["tensors"]}
     assert rows["x"]["shape"] == [1, 32, 32, 1]  # a window of 3 x 3 does not fit into 1

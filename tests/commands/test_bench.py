@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from circlet.commands import bench
@@ -12,12 +11,9 @@ from circlet.commands.bench import BenchRequest, Peer, bench_network
 from circlet.comparison.compare import Compared
 from circlet.comparison.ratios import Interval
 from circlet.errors import BackendError, InputError
-from circlet.formats import dumps
-from circlet.ir import DType
-from circlet.ops.build import builder
 from tests.bench.files import need, small_file
 from tests.cli.call import as_json, circlet
-from tests.windows import conv2d_attrs
+from tests.runtime import networks
 
 FEW = {"threads": 1, "rounds": 2, "runs": 4}
 
@@ -82,12 +78,8 @@ def test_flags_of_litert_mean_the_same(tmp_path: Path) -> None:
 
 def test_sizes_are_those_given_or_those_that_the_network_works_for(tmp_path: Path) -> None:
     pytest.importorskip("onnx", reason="other files state a size beside an open one")
-    b = builder()
-    x = b.input("x", DType.FLOAT32, (1, None, None, 1))
-    weights = b.constant("w", np.ones((1, 3, 3, 1), np.float32))
-    y = b.op("CONV_2D", [x, weights, None], conv2d_attrs("VALID"), name="y")
     path = tmp_path / "open.onnx"
-    path.write_bytes(dumps(b.output(y).model(), "onnx"))
+    path.write_bytes(networks.open_window())
     few = ("--threads", 1, "--rounds", 2, "--runs", 2)
     assert as_json("bench", path, *few)["macs"] == 30 * 30 * 9
     given = ("--shape", "x=1,12,8,1")

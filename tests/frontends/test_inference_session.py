@@ -63,31 +63,6 @@ def test_open_sizes_may_change_from_run_to_run(scaled: Any, count: int) -> None:
     assert scaled.run(["y"], {"x": x})[0].shape == (count, 2)
 
 
-def test_inputs_may_be_lists_values_and_views(ort: Any, scaled: Any) -> None:
-    forms = [ROWS.tolist(), ort.OrtValue.ortvalue_from_numpy(ROWS), np.asfortranarray(ROWS)]
-    for form in [*forms, ROWS[::-1][::-1]]:
-        np.testing.assert_array_equal(scaled.run(["y"], {"x": form})[0], Y)
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
-def test_a_scalar_may_be_an_array_of_one_element(ort: Any, shape: tuple[int, ...]) -> None:
-    session = ort.InferenceSession(models.with_a_scalar())
-    feed = {"x": np.array([1, 2], np.float32), "s": np.full(shape, 3, np.float32)}
-    np.testing.assert_array_equal(session.run(None, feed)[0].reshape(-1), [3, 6])
-    binding = session.io_binding()
-    for name, array in feed.items():
-        binding.bind_cpu_input(name, array)
-    binding.bind_output("y")
-    session.run_with_iobinding(binding)
-    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0].reshape(-1), [3, 6])
-
-
-def test_a_constant_that_is_an_input_may_be_given_anew(scaled: Any) -> None:
-    feed = {"x": ROWS, "factor": np.array([1, 10], np.float32)}
-    np.testing.assert_array_equal(scaled.run(["y"], feed)[0], ROWS * feed["factor"])
-    np.testing.assert_array_equal(scaled.run(["y"], {"x": ROWS})[0], Y)
-
-
 def test_results_are_the_caller_s_own(ort: Any) -> None:
     session = ort.InferenceSession(models.passed_through())
     x = np.array([1, 2], np.float32)
@@ -162,13 +137,6 @@ def test_a_wrong_run_raises_what_onnx_runtime_raises(scaled: Any, errors: Any, c
     wanted = getattr(errors, kind, None) or getattr(__import__("builtins"), kind)
     assert isinstance(error, wanted)
     assert text in str(error)
-
-
-@pytest.mark.parametrize("feed", [[ROWS], (ROWS,), ROWS])
-def test_inputs_without_names_are_refused(scaled: Any, feed: Any) -> None:
-    error = raised(lambda: scaled.run(None, feed))
-    assert isinstance(error, AttributeError)
-    assert "object has no attribute 'keys'" in str(error)
 
 
 WRONG_FILES = {

@@ -83,5 +83,14 @@ def attention(rows: int, depth: int = 16) -> bytes:
     return tflite(b.output(b.op("BATCH_MATMUL", [shares, v], name="y")))
 
 
+def open_window() -> bytes:
+    """3x3 windows over "x" [1, ?, ?, 1], as .onnx, which states a size beside an open one."""
+    b = builder()
+    x = b.input("x", F32, (1, None, None, 1))
+    weights = b.constant("w", np.ones((1, 3, 3, 1), np.float32))
+    y = b.op("CONV_2D", [x, weights, None], conv2d_attrs("VALID"), name="y")
+    return dumps(b.output(y).model(), "onnx")
+
+
 def convolutions_input(size: int = 48, channels: int = 32) -> np.ndarray:
     return np.random.default_rng(1).normal(0, 1, (1, size, size, channels)).astype(np.float32)

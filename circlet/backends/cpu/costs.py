@@ -7,7 +7,8 @@ machine. The numbers were fitted to what tuning measured on AVX-512 and AVX2 (do
 
 from __future__ import annotations
 
-from math import ceil, gcd
+from collections import Counter
+from functools import lru_cache
 
 from circlet.backends.cpu.abi import LINE_BYTES
 
@@ -28,7 +29,7 @@ _WINDOW_LATENCY = 4.0  # of its multiply-adds, in products of a core with one po
 _NEAR_BYTES, _FAR_BYTES = 16.0, 4.0  # of weights a cycle, from the second-level cache and beyond
 _FIRST_LEVEL_BYTES = 32 << 10
 _WAY_BYTES = 4096  # of the first-level cache
-_WAYS_KEPT, _CONFLICT = 7, 0.1  # lines of a set that inputs may have; what each more costs, of all
+_WAYS_KEPT, _CONFLICT = 7, 0.1  # lines of a set that inputs may have; what each more costs
 _SECOND_LEVEL_BYTES = 768 << 10  # of weights that the second-level cache keeps
 
 
@@ -42,18 +43,34 @@ def float_tile(pixels: int, vectors: float, depth: int) -> float:
     return (max(pixels * vectors, inputs + vectors * _LOAD, _LATENCY) + _STEP) * depth
 
 
+def most_in_a_set(count: int, stride: int, length: int) -> int:
+    """The most lines of one set of the first-level cache that so many runs of bytes touch.
+
+    Runs whose distance is a multiple of a way's size, or nearly, meet in one set.
+
+    Args:
+        count: Of runs.
+        stride: Bytes from one to the next.
+        length: Of each, in bytes.
+    """
+    starts = range(0, count * stride, stride) if stride else (0,)
+    lines = {
+        line
+        for start in starts
+        for line in range(start // LINE_BYTES, (start + length - 1) // LINE_BYTES + 1)
+    }
+    return max(Counter(line % (_WAY_BYTES // LINE_BYTES) for line in lines).values())
+
+
+@lru_cache(maxsize=1024)
 def conflicts(pixels: int, pixel_bytes: int) -> float:
     """By what factor a step takes longer as inputs push each other out of the first-level cache.
 
-    Inputs whose distance is a multiple of a way's size meet in one set.
-
     Args:
-        pixel_bytes: Between the inputs of two pixels; 0 where they follow one another.
+        pixel_bytes: Between the inputs of two pixels; 0 where they are not read side by side.
     """
-    if pixel_bytes == 0:
-        return 1.0
-    sets = _WAY_BYTES // max(gcd(pixel_bytes, _WAY_BYTES), LINE_BYTES)
-    return 1.0 + _CONFLICT * max(0, ceil(pixels / sets) - _WAYS_KEPT)
+    met = most_in_a_set(pixels, pixel_bytes, 1)
+    return 1.0 + _CONFLICT * max(0, met - _WAYS_KEPT)
 
 
 def broadcast_tile(pixels: int, vectors: float, depth: int) -> float:

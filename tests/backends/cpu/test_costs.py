@@ -40,7 +40,7 @@ def test_inputs_in_many_sets_of_the_cache_stay_there(pixel_bytes: int) -> None:
     assert costs.conflicts(14, pixel_bytes) == 1
 
 
-@pytest.mark.parametrize("pixel_bytes", [4096, 8192, 3 * 4096])
+@pytest.mark.parametrize("pixel_bytes", [4096, 8192, 3 * 4096, 4096 + 4])
 def test_inputs_that_meet_in_one_set_push_each_other_out(pixel_bytes: int) -> None:
     assert costs.conflicts(7, pixel_bytes) == 1
     assert 1 < costs.conflicts(8, pixel_bytes) < costs.conflicts(13, pixel_bytes)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from math import prod
 
 import numpy as np
 
+from circlet.backends.cpu import costs
+from circlet.backends.cpu.abi import LINE_BYTES
 from circlet.backends.cpu.layout import Layout
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
@@ -33,11 +34,10 @@ from circlet.ops.operands import QUANTISED, is_affine, zero_of
 
 _COLUMN_BLOCK = 64
 _LANES = 16
-_LINE = 64  # bytes of a cache line
-_PAGE = 4096  # bytes from one line of a set of a first-level cache to the next, of many processors
-_WAYS = 8  # lines of a set
+_PAGE_BYTES = 4096
+_WAYS = 8  # lines of a set of a first-level cache
 _THROUGH = 2  # for `transpose` of `copy_elements`: through a tile, as copy.h defines it
-_TILE_BYTES = 32 * (128 * 4 + _LINE)
+_TILE_BYTES = 32 * (128 * 4 + LINE_BYTES)
 _NEAR_BYTES = 8 << 20  # of source and result, which caches hold: beyond, tiles take longer
 _SHORT_RUN = 8  # of rows
 _STEPS = (2, 3, 4)  # of elements: more leave too few of a vector to keep
@@ -197,15 +197,9 @@ def _even_block(count: int, limit: int) -> int:
     return -(-each // _LANES) * _LANES
 
 
-def _rows_meet(stride: int, rows: int, length: int) -> bool:
+def _rows_meet(stride: int, rows: int) -> bool:
     """Whether the lines of rows that a task writes are too many for sets of a first-level cache."""
-    if length < _LANES:
-        return False
-    sets: Counter[int] = Counter()
-    for row in range(min(rows, _COLUMN_BLOCK)):
-        start = row * stride
-        sets.update({at // _LINE % (_PAGE // _LINE) for at in (start, start + _LINE - 1)})
-    return max(sets.values()) > _WAYS
+    return costs.most_in_a_set(min(rows, _COLUMN_BLOCK), stride, LINE_BYTES) > _WAYS
 
 
 def _elements_call(
@@ -237,9 +231,11 @@ def _elements_call(
     }
     tasks = prod(sizes) * -(-columns // column_block) * -(-count // inner_block)
     transpose, scratch = int(source[column] == result[inner] == size), 0
-    is_near = 2 * written.elements * size <= _NEAR_BYTES and source[inner] <= _PAGE + _LINE
-    writes_parts = size == 4 and context.vector_bytes < _LINE  # of lines of the result
-    if transpose and writes_parts and is_near and _rows_meet(result[column], columns, count):
+    is_near = 2 * written.elements * size <= _NEAR_BYTES
+    is_near = is_near and source[inner] <= _PAGE_BYTES + LINE_BYTES
+    writes_parts = size == 4 and context.vector_bytes < LINE_BYTES  # of lines of the result
+    has_blocks = transpose and writes_parts and count >= _LANES
+    if has_blocks and is_near and _rows_meet(result[column], columns):
         transpose, scratch = _THROUGH, _TILE_BYTES
     is_stepped = result[inner] == size and source[inner] in [size * step for step in _STEPS]
     step = source[inner] // size if is_stepped else 0

@@ -40,8 +40,11 @@ class Knob(NamedTuple, Generic[T]):
     def default(self, *, reuses: bool) -> T:
         """The least predicted time; for another size of a network, among those that are there."""
         first = self.candidates[0]
-        best = next(filter(self.is_there, self.candidates), first) if reuses else first
-        return best if self.cost(best) <= self.patience * self.cost(first) else first
+        if not reuses:
+            return first
+        best = next(filter(self.is_there, self.candidates), first)
+        is_slow = self.patience < inf and self.cost(best) > self.patience * self.cost(first)
+        return first if is_slow else best
 
 
 class KnobReport(NamedTuple):

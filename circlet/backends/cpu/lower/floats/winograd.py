@@ -11,6 +11,7 @@ import numpy as np
 from circlet.backends.cpu import costs
 from circlet.backends.cpu.lower.floats.bf16 import speed_up
 from circlet.backends.cpu.lower.floats.epilogue import FloatArray, FloatProduct, edges
+from circlet.backends.cpu.lower.floats.float_matrix import pixel_bytes
 from circlet.backends.cpu.lower.floats.tiles import (
     FLOAT_BYTES,
     Registers,
@@ -280,7 +281,6 @@ def _cycles(product: FloatProduct, registers: Registers, lanes: int, parts: int)
 def _direct_cycles(product: FloatProduct, registers: Registers, lanes: int) -> float:
     images, height, width = product.sizes
     vectors = vectors_of(registers, product.filters, lanes)
-    between = product.source.pixel * FLOAT_BYTES
-    tile = choose_tile(registers, width, vectors, product.depth, between)
-    row = registers.row_cycles(tile, width, vectors, product.depth, between)
+    tile = choose_tile(registers, width, vectors, product.depth, pixel_bytes(product))
+    row = registers.row_cycles(tile, width, vectors, product.depth, pixel_bytes(product))
     return images * height * row + costs.weights(prod(product.shape) * FLOAT_BYTES)

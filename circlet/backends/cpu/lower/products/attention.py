@@ -6,11 +6,7 @@ from math import prod
 
 from circlet.backends.cpu.abi import align
 from circlet.backends.cpu.lower.floats.bf16 import registers_for_pairs, rounds
-from circlet.backends.cpu.lower.floats.tiles import (
-    FLOAT_BYTES,
-    lanes_of,
-    registers_of,
-)
+from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES, lanes_of, registers_of
 from circlet.backends.cpu.lower.products.matmul import MOST_STACK_AXES, product_sizes, stack_strides
 from circlet.backends.cpu.lower.products.scores import (
     ScoreSizes,
@@ -67,7 +63,7 @@ def _lower(op: Op, context: Context) -> None:
 
     tiles = choose_tiles(op, context, registers, ScoreSizes(rows, depth, keys, columns), kernel)
     width, out_width = tiles.scores.channels(lanes), tiles.results.channels(lanes)
-    packed_keys = -(-keys // width) * width
+    packed_keys = align(keys, width)
     pitch = score_pitch(packed_keys)
     stack = prod(first.outputs[0].static_shape[:-2])
     tasks, task_rows = _tasks(rows, stack, tiles)
@@ -88,7 +84,7 @@ def _lower(op: Op, context: Context) -> None:
     }
     if rounded:
         params = {f"f32_{name}": value for name, value in params.items()}
-    packed = packed_keys * depth + align(-(-columns // out_width) * out_width * keys, lanes)
+    packed = packed_keys * depth + align(align(columns, out_width) * keys, lanes)
     packed += block * depth if rounded else 0
     mask: Ref = source_ref(context, operand(op, 3)) if len(op.inputs) > 3 else NoRef()
     q, k, v = (source_ref(context, operand(op, index)) for index in range(3))

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from circlet.backends.cpu.abi import align
-from circlet.backends.cpu.lower.floats.tiles import (
-    FLOAT_BYTES,
-    lanes_of,
-    registers_of,
-)
+from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES, lanes_of, registers_of
 from circlet.backends.cpu.lower.products.scores import (
     ScoreSizes,
     ScoreTiles,

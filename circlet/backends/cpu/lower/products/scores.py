@@ -11,12 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from circlet.backends.cpu.abi import LINE_BYTES, align
-from circlet.backends.cpu.lower.floats.tiles import (
-    FLOAT_BYTES,
-    Registers,
-    tiles_of,
-    vectors_of,
-)
+from circlet.backends.cpu.lower.floats.tiles import FLOAT_BYTES, Registers, tiles_of, vectors_of
 from circlet.backends.cpu.lower.products.tiles import Tile
 from circlet.backends.cpu.lowering import Context, Kernel
 from circlet.backends.cpu.tuning.knobs import Knob, joined
