@@ -127,6 +127,22 @@ def work(scheduler: str, tls: Tls, cores: Collection[int] = (), *, said: Said) -
     _run(worked, scheduler)
 
 
+class _Client(Client):  # type: ignore[misc]
+    """A client that, where it cannot connect, closes at once.
+
+    The base class leaves that to the garbage collector. What it calls waits for a lock, which the
+    thread that it interrupts may wait for: the loop of the next client then does not start.
+    """
+
+    def start(self, **options: Any) -> None:
+        try:
+            super().start(**options)
+        except BaseException:
+            self.close()
+            self._loop_runner.stop()
+            raise
+
+
 def connect(scheduler: str, tls: Tls, seconds: float = 20) -> Client:
     """A connection to a scheduler.
 
@@ -135,7 +151,7 @@ def connect(scheduler: str, tls: Tls, seconds: float = 20) -> Client:
     """
     logging.getLogger("distributed").setLevel(logging.WARNING)
     try:
-        return Client(scheduler, security=tls.security(), timeout=seconds, set_as_default=False)
+        return _Client(scheduler, security=tls.security(), timeout=seconds, set_as_default=False)
     except _FAILURES as error:
         raise _unreachable(scheduler, error) from error
 

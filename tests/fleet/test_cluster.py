@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,13 @@ def test_a_core_that_is_not_there_is_an_error() -> None:
         work("tcp://127.0.0.1:1", NO_TLS, [4000], said=print)
 
 
-def test_a_scheduler_that_is_not_there_is_an_error() -> None:
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tls://127.0.0.1:1", "127.0.0.1"])
+def test_a_scheduler_that_is_not_there_is_an_error_and_leaves_no_thread(address: str) -> None:
+    before = threading.active_count()
     with pytest.raises(FleetError) as caught:
-        connect("tcp://127.0.0.1:1", NO_TLS, seconds=0.5)
-    assert caught.value.where == "tcp://127.0.0.1:1"
+        connect(address, NO_TLS, seconds=0.5)
+    assert caught.value.where == address
+    assert threading.active_count() <= before
 
 
 def test_without_the_extra_the_command_says_what_to_install(
