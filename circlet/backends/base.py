@@ -13,7 +13,7 @@ nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,6 +23,7 @@ import numpy as np
 from circlet.artifact.file import Blob, PartitionCode
 from circlet.limits import DEFAULT_LIMITS, Limits, MemoryBudget
 from circlet.options import DEFAULT_LEVEL, DEFAULT_PRECISION, Options
+from circlet.passes.derived import Derived
 from circlet.placement.interface import Reason, Supported
 from circlet.plan.sizes import SizeTable
 from circlet.target.targets import Target
@@ -65,21 +66,23 @@ class CompileJob:
         options: What the session, or the artifact, was asked for.
         targets: What to compile for, `options.target` resolved.
         constant_names: A name for each constant of the model that is the same at every size of its
-            inputs.
+            inputs; backends may add names of others.
         loaded: Backends that have code of the network at other sizes of its inputs loaded; None
             where it was never compiled.
         budget: What may be taken of memory; backends charge what they make and what a run takes.
         most_work: Elementary operations that one run may do, loops and all.
         sizes: What is known of sizes that the data of a run decides.
+        derived: What passes made of the model's constants at other sizes of its inputs.
     """
 
     options: Options
     targets: tuple[Target, ...]
-    constant_names: Mapping[Tensor, str] = field(default_factory=dict)
+    constant_names: MutableMapping[Tensor, str] = field(default_factory=dict)
     loaded: frozenset[str] | None = None
     budget: MemoryBudget = field(default_factory=partial(DEFAULT_LIMITS.memory_budget, 0))
     most_work: int = 2**62
     sizes: SizeTable = field(default_factory=SizeTable)
+    derived: Derived = field(default_factory=Derived)
 
     @property
     def is_resized(self) -> bool:

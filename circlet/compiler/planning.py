@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from circlet.artifact.values import TEXT_BYTES, unique_names
@@ -124,6 +124,8 @@ def plan(
     most_work = options.limits.allowed_work(budget.file_bytes)
     targets = parse_targets(options.target)
     job = CompileJob(options, targets, template.names, loaded, budget, most_work)
+    if job.is_resized:
+        job = replace(job, derived=template.derived)
     compilers = _compilers(job)
     model, open_sizes = _rewritten(template, job)
     graph = model.main

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 from circlet.artifact.digest import digest
 from circlet.compiler.open_sizes import Guess, guesses
@@ -23,6 +24,7 @@ from circlet.ops.verify import unsupported_ops
 from circlet.options import Options
 from circlet.passes import PassManager, Rewriter
 from circlet.passes.blockwise_to_nbits import BlockwiseToNbits
+from circlet.passes.derived import Derived
 from circlet.passes.fold_constants import FoldConstants, FoldLedger
 from circlet.passes.resolve_tables import resolve_tables
 from circlet.passes.resolve_variables import resolve_variables
@@ -45,14 +47,16 @@ class Template:
         budget: What its constants took of the memory that is allowed.
         about: What the file says of the network to people, as `circlet.formats.about` has it.
         words: What rules may call source operators, by id, where the options have such rules.
+        derived: What passes made of constants, for sizes of the inputs that come later.
     """
 
     _model: Model
-    names: Mapping[Tensor, str]
+    names: MutableMapping[Tensor, str]
     budget: MemoryBudget
     digest: str = ""
     about: Mapping[str, object] = field(default_factory=dict)
     words: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    derived: Derived = field(default_factory=Derived)
 
     @staticmethod
     def read(source: Source, options: Options) -> Template:
@@ -83,12 +87,14 @@ class Template:
             _simplify(model, budget)
         else:
             check(model, options.limits, budget)
-        names = {
-            tensor: f"constant {number}.{index}"
-            for number, graph in enumerate(model.graphs)
-            for index, tensor in enumerate(graph.tensors)
-            if tensor.is_constant
-        }
+        names = WeakKeyDictionary(
+            {
+                tensor: f"constant {number}.{index}"
+                for number, graph in enumerate(model.graphs)
+                for index, tensor in enumerate(graph.tensors)
+                if tensor.is_constant
+            }
+        )
         return Template(
             model, names, budget, about=about(model, options.signature, number), words=words
         )

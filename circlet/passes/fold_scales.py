@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from circlet.ir import DType, Graph, Op, Tensor
 from circlet.ir.builder import constant
 from circlet.ops.requantize import activation_of
+from circlet.passes.derived import Derived
 from circlet.passes.rewriter import Rewriter
 
 # By kinds: the operands that are weights and bias, and the axis of the weights' output channels.
@@ -33,12 +34,14 @@ class FoldScales:
 
     Attributes:
         copies: Whether weights that other operators read too are copied, which files grow by.
+        derived: The weights that were scaled so far.
     """
 
     name = "fold-scales"
     is_exact = False
     needs = frozenset(PRODUCTS)
     copies: bool = True
+    derived: Derived = field(default_factory=Derived, compare=False)
 
     def run(self, graph: Graph) -> bool:
         """Fold in execution order, so that a scale and the offset behind it go in one run."""
@@ -57,8 +60,41 @@ class FoldScales:
             if op.kind in _SCALES and not self.copies and has_other_readers(product, rewriter):
                 return
             if values is not None and _may_change(product, op, rewriter):
-                _replace(op, product, values, rewriter)
+                self._replace(op, product, values, rewriter)
             return
+
+    def _replace(self, op: Op, product: Op, values: np.ndarray, rewriter: Rewriter) -> None:
+        at, bias_at, axis = PRODUCTS[product.kind]
+        weights, bias = product.inputs[at], product.input(bias_at)
+        assert weights is not None
+        known = np.zeros(values.size, np.float32)
+        if bias is not None and bias.data is not None:
+            known = bias.data.reshape(-1)
+        inputs = [*product.inputs, *[None] * (bias_at + 1 - len(product.inputs))]
+        with np.errstate(all="ignore"):
+            if op.kind in _SCALES:
+                factors = np.reciprocal(values) if op.kind == "DIV" else values
+                key = (self.name, axis, factors.tobytes())
+                inputs[at] = self.derived.of(weights, key, lambda: _scaled(weights, factors, axis))
+                known = known * factors
+            else:
+                known = known + values if op.kind == "ADD" else known - values
+        if inputs[at] is None or not np.isfinite(known).all():
+            return
+        if bias is not None or op.kind not in _SCALES:
+            name = f"{op.name}_bias" if bias is None else bias.name
+            inputs[bias_at] = constant(name, known)
+        attrs = replace(product.attrs, activation=activation_of(op))  # type: ignore[type-var]
+        fresh = replace(product, inputs=inputs, outputs=op.outputs, attrs=attrs)
+        rewriter.replace([product, op], fresh)
+
+
+def _scaled(weights: Tensor, factors: np.ndarray, axis: int) -> Tensor | None:
+    """Weights with each channel multiplied by its factor; None where one is not finite."""
+    data = np.asarray(weights.data)
+    spread = factors.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
+    scaled = np.ascontiguousarray(data * spread)
+    return constant(weights.name, scaled) if np.isfinite(scaled).all() else None
 
 
 def has_other_readers(product: Op, rewriter: Rewriter) -> bool:
@@ -98,31 +134,3 @@ def has_float_constants(weights: Tensor | None, bias: Tensor | None) -> bool:
     if bias is not None and (bias.data is None or bias.dtype is not DType.FLOAT32):
         return False
     return weights.sparsity is None and weights.size_bytes <= _MOST_BYTES
-
-
-def _replace(op: Op, product: Op, values: np.ndarray, rewriter: Rewriter) -> None:
-    at, bias_at, axis = PRODUCTS[product.kind]
-    weights, bias = product.inputs[at], product.input(bias_at)
-    assert weights is not None and weights.data is not None
-    known = np.zeros(values.size, np.float32)
-    if bias is not None and bias.data is not None:
-        known = bias.data.reshape(-1)
-    inputs = [*product.inputs, *[None] * (bias_at + 1 - len(product.inputs))]
-    with np.errstate(all="ignore"):
-        if op.kind in _SCALES:
-            values = np.reciprocal(values) if op.kind == "DIV" else values
-            spread = values.reshape([-1 if i == axis else 1 for i in range(weights.data.ndim)])
-            scaled = np.ascontiguousarray(weights.data * spread)
-            made, known = constant(weights.name, scaled), known * values
-            inputs[at] = made
-        else:
-            known = known + values if op.kind == "ADD" else known - values
-            scaled = known
-    if not (np.isfinite(scaled).all() and np.isfinite(known).all()):
-        return
-    if bias is not None or op.kind not in _SCALES:
-        name = f"{op.name}_bias" if bias is None else bias.name
-        inputs[bias_at] = constant(name, known)
-    attrs = replace(product.attrs, activation=activation_of(op))  # type: ignore[type-var]
-    fresh = replace(product, inputs=inputs, outputs=op.outputs, attrs=attrs)
-    rewriter.replace([product, op], fresh)

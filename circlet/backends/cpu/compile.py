@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -118,7 +118,7 @@ def compile_partition(
     bounds: RunBounds = UNBOUNDED,
     arrangement: Arrangement = COMPACT,
     *,
-    names: Mapping[Tensor, str] | None = None,
+    names: MutableMapping[Tensor, str] | None = None,
     reuse: ReuseIndex | None = None,
     rows: Mapping[tuple[Op, Target], Lowering] | None = None,
     settings: KnobSettings | None = None,
@@ -129,7 +129,8 @@ def compile_partition(
 
     Args:
         unit_count: Among how many units kernels are dealt out.
-        names: Names of constants that are the same at every size of the network's inputs.
+        names: Names of constants that are the same at every size of the network's inputs; those of
+            others are added.
         reuse: What was compiled for another size; the plan counts units and constants on from it.
         rows: Lowerings that are chosen already.
         settings: What lowerings are to choose; takes down the knobs that came up.
@@ -144,7 +145,7 @@ def compile_partition(
     flat = flatten(partition.ops)
     known = rows or {}
     chosen = {op: known.get((op, target)) or _row(op, target) for op in flat.ops}
-    constants = Constants(arrangement, Signatures(names or {}), reuse, budget)
+    constants = Constants(arrangement, Signatures({} if names is None else names), reuse, budget)
     lowered = Lowered(partition, flat, chosen, target, constants, reuse, settings, precision)
     arena = plan_arena(lowered, arrangement, budget)
     needed, locations = _needed_kernels(lowered, reuse or NO_REUSE)

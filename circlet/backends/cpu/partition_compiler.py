@@ -125,10 +125,10 @@ class CpuCompiler:
     def optimize(self, partition: Partition) -> Partition:
         """The partition after the level's passes over native code."""
         partition = bounded_partition(partition, self.job.sizes, self._most_bytes)
-        level = self.job.level
-        graph, check = partition.graph(), LOGGER.isEnabledFor(logging.DEBUG)
-        native_pipeline(level, resized=self.job.is_resized, check=check).run(graph)
-        return replace(partition, ops=tuple(graph.ops), in_place=level in IN_PLACE)
+        job, graph = self.job, partition.graph()
+        how = {"resized": job.is_resized, "check": LOGGER.isEnabledFor(logging.DEBUG)}
+        native_pipeline(job.level, derived=job.derived, **how).run(graph)
+        return replace(partition, ops=tuple(graph.ops), in_place=job.level in IN_PLACE)
 
     def compile(self, partitions: Sequence[Partition]) -> base.Compiled:
         """Plans, packed constants and units of partitions.

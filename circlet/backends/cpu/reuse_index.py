@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
@@ -73,11 +73,11 @@ class Signatures:
 
     Args:
         names: Constants of the model as it was read; they have the same name at every size. Others
-            are known by their contents.
+            are known by their contents, and added.
     """
 
-    def __init__(self, names: Mapping[Tensor, str]) -> None:
-        self._names = dict(names)
+    def __init__(self, names: MutableMapping[Tensor, str]) -> None:
+        self._names = names
         self._known: dict[Op, str] = {}
 
     def key(self, op: Op, name: str) -> str:

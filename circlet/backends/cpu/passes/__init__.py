@@ -5,8 +5,11 @@ They run once over each partition, in the order of the level, after placement.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from circlet.passes import PassManager, PassTable
 from circlet.passes.decompose import Decompose
+from circlet.passes.derived import Derived
 
 PASSES = PassTable(
     "circlet.backends.cpu.passes",
@@ -57,13 +60,26 @@ IN_PLACE = frozenset({"O2", "Os"})  # levels whose results may take the memory o
 _FIRST_SIZES_ONLY = frozenset({"fuse-stripes"})
 
 
-def native_pipeline(level: str, *, resized: bool = False, check: bool = False) -> PassManager:
+def native_pipeline(
+    level: str,
+    *,
+    resized: bool = False,
+    check: bool = False,
+    derived: Derived | None = None,
+) -> PassManager:
     """The level's passes over a native partition; ops that no kernel takes are split first.
 
     Args:
         level: One of `LEVELS`.
         resized: Whether the network has kernels already, made for other sizes of its inputs.
         check: Whether to verify the partition after every pass.
+        derived: What passes made of its constants at other sizes.
     """
     names = [name for name in LEVELS[level] if not (resized and name in _FIRST_SIZES_ONLY)]
-    return PassManager((Decompose(), *PASSES.made(names, _OPTIONS)), check=check)
+    given = {"derived": derived or Derived()}
+    options: dict[str, Mapping[str, object]] = {
+        **_OPTIONS,
+        "fold-scales": given,
+        "flush-subnormals": given,
+    }
+    return PassManager((Decompose(), *PASSES.made(names, options)), check=check)
