@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from math import prod
 from typing import TypeVar
 
@@ -234,16 +235,12 @@ class Graph:
 
         Those that hold the scales of others come last.
         """
-        used: dict[Tensor, None] = dict.fromkeys(self.inputs)
-        for op in self.ops:
-            used.update(dict.fromkeys([t for t in op.inputs if t is not None]))
-            used.update(dict.fromkeys(op.outputs))
-        used.update(dict.fromkeys(self.outputs))
-        for tensor in [*used]:
-            details = None if tensor.quant is None else tensor.quant.details
-            if isinstance(details, BlockwiseQuant):
-                used.update(dict.fromkeys(details.tensors))
-        return used
+        operands = chain.from_iterable((*op.inputs, *op.outputs) for op in self.ops)
+        known = dict.fromkeys(chain(self.inputs, operands, self.outputs))
+        used = [tensor for tensor in known if tensor is not None]
+        quants = [tensor.quant for tensor in used if tensor.quant is not None]
+        blocks = [q.details.tensors for q in quants if isinstance(q.details, BlockwiseQuant)]
+        return dict.fromkeys([*used, *chain.from_iterable(blocks)])
 
 
 @dataclass(eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -50,7 +51,10 @@ class MoveTransposes:
     def run(self, graph: Graph) -> bool:
         """Move in execution order, so that a transpose passes a whole chain in one run."""
         movable = is_movable if self.sums else _keeps_its_order
-        return _moved(graph, movable, past_many=not _grows(graph, movable))
+        trial = replace(graph, ops=[copy(op) for op in graph.ops], tensors=[*graph.tensors])
+        if not _moved(trial, movable, past_many=True):
+            return False
+        return _moved(graph, movable, past_many=_used(trial) <= _used(graph))
 
 
 def _keeps_its_order(op: Op) -> bool:
@@ -68,12 +72,6 @@ def _moved(graph: Graph, movable: Movable, *, past_many: bool) -> bool:
         elif past_many or _reads_alone(op, rewriter):
             _move(op, rewriter, movable)
     return rewriter.finish()
-
-
-def _grows(graph: Graph, movable: Movable) -> bool:
-    """Whether moving past all that read a transposed tensor would leave more ops than there are."""
-    trial = replace(graph, ops=[replace(op) for op in graph.ops], tensors=[*graph.tensors])
-    return _moved(trial, movable, past_many=True) and _used(trial) > _used(graph)
 
 
 def _used(graph: Graph) -> int:
@@ -136,11 +134,9 @@ def _as_reshape(op: Op, rewriter: Rewriter) -> bool:
 
 def _move(op: Op, rewriter: Rewriter, movable: Movable) -> None:
     """Have an op run on what its transposed operands are made of, and transpose its results."""
-    if not movable(op):
-        return
     found = [_order_of(tensor, rewriter) for tensor in op.inputs]
-    orders = {order for entry in found if entry is not None for _, order in [entry]}
-    if len(orders) != 1 or not _gains(op, rewriter, movable):
+    orders = {entry[1] for entry in found if entry is not None}
+    if len(orders) != 1 or not movable(op) or not _gains(op, rewriter, movable):
         return
     (order,) = orders
     sources = [None if entry is None else entry[0] for entry in found]

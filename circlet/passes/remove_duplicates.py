@@ -73,7 +73,10 @@ class RemoveDuplicates:
         known: dict[Hashable, Op] = {}
         for op in rewriter.ops():
             key = _key(op, rewriter)
-            twin = op if key is None else known.setdefault(key, op)
+            try:
+                twin = op if key is None else known.setdefault(key, op)
+            except TypeError:
+                continue  # attributes with arrays
             if twin is not op:
                 rewriter.merge(op, twin)
         return rewriter.finish() or any(shared)
@@ -121,12 +124,7 @@ def _key(op: Op, rewriter: Rewriter) -> Hashable | None:
     if any(tensor.is_variable for tensor in op.inputs if tensor is not None):
         return None
     types = tuple(map(_type_of, op.outputs))
-    key = (op.label, *op.inputs, op.attrs, requantization_of(op), types)
-    try:
-        hash(key)
-    except TypeError:
-        return None  # attributes with arrays
-    return key
+    return (op.label, *op.inputs, op.attrs, requantization_of(op), types)
 
 
 def _is_seen(tensor: Tensor, rewriter: Rewriter) -> bool:

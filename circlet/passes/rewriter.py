@@ -49,8 +49,15 @@ class Rewriter:
         readers: dict[Tensor, dict[Op, list[int]]] = {}
         for op in self.graph.ops:
             for place, tensor in enumerate(op.inputs):
-                if tensor is not None:
-                    readers.setdefault(tensor, {}).setdefault(op, []).append(place)
+                if tensor is None:
+                    continue
+                known = readers.get(tensor)
+                if known is None:
+                    readers[tensor] = {op: [place]}
+                elif op in known:
+                    known[op].append(place)
+                else:
+                    known[op] = [place]
         return readers
 
     @cached_property

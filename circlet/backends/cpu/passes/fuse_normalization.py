@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from circlet.backends.cpu.elementwise_limits import ROW_REDUCTIONS
@@ -77,6 +78,7 @@ class _Finder:
         self._ops = rewriter.graph.ops
         self._taken: set[Op] = set()
         self._limits = KernelLimits()
+        self._is_elementwise = cache(is_elementwise)
 
     def chains_from(self, seed: Op) -> Iterator[tuple[list[Op], Form]]:
         """The chain around a reduction that is in none yet, if there is one."""
@@ -89,7 +91,7 @@ class _Finder:
     def _chain(self, seed: Op, form: Form) -> list[Op]:
         """The ops to compute with a reduction, in order; none where it would stand alone."""
         ahead = sorted(self._ahead(seed, form), key=self._rewriter.position)
-        starts = [[*ahead, seed], [seed]]
+        starts = [[*ahead, seed], [seed]] if ahead else [[seed]]
         chains = [
             self._grown(start, form, with_siblings)
             for start in starts
@@ -110,7 +112,12 @@ class _Finder:
         while waiting:
             for tensor in data_inputs(waiting.pop()):
                 op = self._rewriter.producer(tensor)
-                if op is None or op in seen or op in self._taken or not _spreads(op, form, set()):
+                if (
+                    op is None
+                    or op in seen
+                    or op in self._taken
+                    or not self._spreads(op, form, set())
+                ):
                     continue
                 before = self._rewriter.any_reader(
                     op.outputs[0], lambda r: r not in seen and position(r) < position(seed)
@@ -125,29 +132,52 @@ class _Finder:
 
         Siblings read only what the chain reads too: the mean of squares beside the mean.
         """
-        parts, position = list(parts), self._rewriter.position
+        parts, last = list(parts), self._rewriter.position(parts[-1])
         made = {tensor for op in parts for tensor in op.outputs}
+        read = {*external_inputs(parts)} if with_siblings else set[Tensor]()
         rows = {parts[-1].outputs[0]}
-        for number in range(position(parts[-1]) + 1, len(self._ops)):
-            op = self._ops[number]
-            if position(op) - position(parts[-1]) > _FARTHEST:
+        for number in range(last + 1, len(self._ops)):
+            if number - last > _FARTHEST:
                 break
-            known = made | {*external_inputs(parts)} if with_siblings else made
-            if known.isdisjoint(data_inputs(op)):
+            op = self._ops[number]
+            inputs = data_inputs(op)
+            if made.isdisjoint(inputs) and read.isdisjoint(inputs):
                 continue
-            if made.isdisjoint(op.inputs) and not self._joins(op, form, rows, parts):
+            joins = self._joins(op, form, rows, parts)
+            if not joins and made.isdisjoint(op.inputs):
                 continue
-            if op in self._taken or not self._joins(op, form, rows, parts):
+            if not joins or op in self._taken:
                 break
             parts.append(op)
-            made |= set(op.outputs)
+            last = number
+            made.update(op.outputs)
+            read.update(inputs if with_siblings else ())
             if op.outputs[0].static_shape != form[0]:
                 rows.add(op.outputs[0])
         return parts
 
     def _joins(self, op: Op, form: Form, rows: set[Tensor], parts: list[Op]) -> bool:
-        joins = _spreads(op, form, rows) or _is_of_rows(op, rows)
+        joins = self._spreads(op, form, rows) or self._is_of_rows(op, rows)
         return (joins or _reduces_too(op, form, parts)) and self._fits([*parts, op])
+
+    def _spreads(self, op: Op, form: Form, rows: set[Tensor]) -> bool:
+        """Whether an element-wise op has the sizes of what is reduced, and operands of rows."""
+        shape, kept = form
+        if op.outputs[0].static_shape != shape or not self._is_elementwise(op):
+            return False
+        return all(_fits_rows(t, shape, kept, t in rows) for t in op.inputs if t is not None)
+
+    def _is_of_rows(self, op: Op, rows: set[Tensor]) -> bool:
+        """Whether an op computes one float per row from such floats and single constants."""
+        first = op.input(0)
+        if is_reshape(op):
+            return first in rows
+        tensors = [t for t in op.inputs if t is not None]
+        shape = op.outputs[0].static_shape
+        if any(t.static_shape != shape if t in rows else t.elements != 1 for t in tensors):
+            return False
+        floats = all(t.dtype is DType.FLOAT32 for t in (*tensors, op.outputs[0]))
+        return floats and self._is_elementwise(op)
 
 
 def _reduces_too(op: Op, form: Form, parts: list[Op]) -> bool:
@@ -156,34 +186,9 @@ def _reduces_too(op: Op, form: Form, parts: list[Op]) -> bool:
     return row_form(op) == form and taken < _MOST_REDUCTIONS
 
 
-def _spreads(op: Op, form: Form, rows: set[Tensor]) -> bool:
-    """Whether an element-wise op has the sizes of what is reduced, and operands that fit rows."""
-    shape, kept = form
-    if op.outputs[0].static_shape != shape or not is_elementwise(op):
-        return False
-    return all(_fits_rows(t, shape, kept, t in rows) for t in op.inputs if t is not None)
-
-
 def _fits_rows(tensor: Tensor, shape: tuple[int, ...], kept: int, is_row: bool) -> bool:
     sizes = (1,) * (len(shape) - len(tensor.shape)) + tensor.static_shape
     inner = shape[kept:]
     if is_row:
         return sizes == (*shape[:kept], *(1,) * len(inner)) and tensor.dtype is DType.FLOAT32
     return sizes[kept:] in (inner, (1,) * len(inner))
-
-
-def _is_of_rows(op: Op, rows: set[Tensor]) -> bool:
-    """Whether an op computes one float per row from such floats and single constants."""
-    first = op.input(0)
-    if is_reshape(op):
-        return first in rows
-    result = op.outputs[0]
-    if not is_elementwise(op) or any(
-        t.dtype is not DType.FLOAT32 for t in (*op.inputs, result) if t
-    ):
-        return False
-    return all(
-        t.elements == 1 if t not in rows else t.static_shape == result.static_shape
-        for t in op.inputs
-        if t is not None
-    )
