@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log2
+from math import inf, log2
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from circlet.ops.requantize import quantize_multiplier
 
 _SQUARE_GUARD_BITS = 7
 _GUARD_BITS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
+_SMALLEST_SCALE = 2.0**-120  # trained with quantisation, products that are always 0 get 2**-116
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,11 @@ def _exact_product() -> Call:
 def _sum_factor_in_reach(op: Op) -> bool:
     if op.outputs[0].dtype not in QUANTISED:
         return True
-    mantissa, shift = quantize_multiplier(common_scale_factors(op)[2])
-    return mantissa > 0 and shift <= 0
+    return quantize_multiplier(common_scale_factors(op)[2])[1] <= 0
 
 
 def _product_factor_in_reach(op: Op) -> bool:
-    return op.outputs[0].dtype not in QUANTISED or product_factor(op) < 1 << 30
+    return op.outputs[0].dtype not in QUANTISED or product_factor(op) < inf
 
 
 def _is_power_of_two(tensor: Tensor) -> bool:
@@ -144,12 +144,12 @@ def _general_int16(op: Op) -> bool:
 
 
 _SUM_RULES = (
-    affine(0, 1),
+    affine(0, 1, least=_SMALLEST_SCALE),
     Rule("output-scale", _sum_factor_in_reach, "the output scale is too small", sized=False),
     Rule("int16-form", _general_int16, "int16 sums on power-of-two scales are not supported"),
 )
 _PRODUCT_RULES = (
-    affine(0, 1),
+    affine(0, 1, least=_SMALLEST_SCALE),
     Rule("output-scale", _product_factor_in_reach, "the output scale is too small", sized=False),
 )
 _SUM_TYPES = "FLOAT32 FLOAT64 INT8 UINT8 INT16 INT32 INT64"

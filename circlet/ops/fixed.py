@@ -24,7 +24,7 @@ def multiplier_params(name: str, factor: float) -> dict[str, Number]:
     mantissa, shift = quantize_multiplier(factor)
     return {
         f"{name}_multiplier": mantissa,
-        f"{name}_left": max(shift, 0),
+        f"{name}_left": max(shift, 0) % 32,  # as processors shift numbers of 32 bits
         f"{name}_right": max(-shift, 0),
     }
 

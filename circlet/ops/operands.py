@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import log2, prod
 
 import numpy as np
 
@@ -146,8 +146,8 @@ def zero_of(tensor: Tensor) -> int:
     return _quant(tensor).first[1]
 
 
-def is_affine(tensor: Tensor) -> bool:
-    """Whether integers have one scale of 2**-70 to 2**121 and one zero point.
+def is_affine(tensor: Tensor, least: float = _SMALLEST_SCALE) -> bool:
+    """Whether integers have one scale, from the least to 2**121, and one zero point.
 
     Files exist whose uint8 zero point is -128, and LiteRT runs them: 8-bit types share one range.
     """
@@ -158,22 +158,19 @@ def is_affine(tensor: Tensor) -> bool:
         return False
     scale, zero = quant.first
     low, high = (-128, 255) if tensor.dtype.bits == 8 else limits(tensor.dtype)
-    return bool(_SMALLEST_SCALE <= scale <= _LARGEST_SCALE) and low <= zero <= high
+    return bool(least <= scale <= _LARGEST_SCALE) and low <= zero <= high
 
 
-def affine(*inputs: int) -> Rule:
+def affine(*inputs: int, least: float = _SMALLEST_SCALE) -> Rule:
     """Rule: the named 8- and 16-bit inputs, and all such outputs, have scale and zero point."""
 
     def holds(op: Op) -> bool:
         tensors = [*(op.input(index) for index in inputs), *op.outputs]
-        return all(t is None or t.dtype not in QUANTISED or is_affine(t) for t in tensors)
+        return all(t is None or t.dtype not in QUANTISED or is_affine(t, least) for t in tensors)
 
-    return Rule(
-        "quantised",
-        holds,
-        "8- and 16-bit integers need one scale, 2**-70 to 2**121, and one zero point in range",
-        sized=False,
-    )
+    scales = f"2**{log2(least):.0f} to 2**{log2(_LARGEST_SCALE):.0f}"
+    message = f"8- and 16-bit integers need one scale, {scales}, and one zero point in range"
+    return Rule("quantised", holds, message, sized=False)
 
 
 def same_quant(index: int = 0) -> Rule:

@@ -117,6 +117,27 @@ def test_squared_difference_of_every_pair_agrees(
     assert_agrees(make_op("SQUARED_DIFFERENCE", inputs, (DType.INT8, result), version=2), [a, b])
 
 
+@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "result"),
+    [
+        ("MUL", 0.0235, 0.0039, 2.97e-35),
+        ("MUL", 0.5, 0.25, 1e-9),
+        ("MUL", 3e-35, 1.2e-35, 0.0235),
+        ("ADD", 3e-35, 1.2e-35, 0.0235),
+        ("ADD", 0.02, 1e-36, 0.02),
+        ("SUB", 3e-35, 1.2e-35, 3e-35),
+    ],
+)
+def test_scales_that_training_made_of_nothing_agree(
+    kind: str, first: float, second: float, result: float, dtype: DType
+) -> None:
+    """Quantisation-aware training gives them to what was 0 all the time."""
+    a, b = (stored_values(dtype, (4, 999), seed) for seed in (1, 2))
+    inputs = [tensor("a", a, (first, 3)), tensor("b", b, (second, 7))]
+    assert_agrees(make_op(kind, inputs, (dtype, (result, 5)), ATTRS[kind](), version=2), [a, b])
+
+
 def test_int32_sum_wraps_around() -> None:
     a = np.array([2**31 - 1, -(2**31)], np.int32)
     b = np.array([1, -1], np.int32)
