@@ -27,13 +27,12 @@ struct svdf_f32_params {
     float high;
 };
 
-/* Drops the oldest value of every filter and takes in its newest. */
+/* Drops the oldest value of every filter and takes in its newest: all move by one, and what came
+ * from the next filter is written over. */
 #define SVDF_SHIFT(name, type, source)                                                           \
     CIRCLET_INLINE void name(type *state, const source *newest, int64_t filters, int64_t memory) { \
-        for (int64_t f = 0; f < filters; f++, state += memory) {                                 \
-            for (int64_t m = 0; m + 1 < memory; m++) state[m] = state[m + 1];                    \
-            state[memory - 1] = (type)newest[f];                                                 \
-        }                                                                                        \
+        for (int64_t i = 0; i + 1 < filters * memory; i++) state[i] = state[i + 1];              \
+        for (int64_t f = 0; f < filters; f++) state[(f + 1) * memory - 1] = (type)newest[f];     \
     }
 SVDF_SHIFT(svdf_shift_f32, float, float)
 SVDF_SHIFT(svdf_shift_i8, int8_t, int32_t)
@@ -88,17 +87,34 @@ struct svdf_q8_params {
     int32_t zero;
 };
 
-/* Sum of n products of stored values of a type. int32 lanes wrap as LiteRT's accumulator does, in
- * whatever order: addition modulo 2^32 is associative. */
-CIRCLET_INLINE int32_t svdf_dot(const void *state, const void *time, int64_t n, const int type) {
-    vi sum = v_zero_i32();
-    int64_t size = element_size(type);
-    for (int64_t i = 0; i < n; i += CIRCLET_LANES) {
-        int64_t left = s_min_i64(CIRCLET_LANES, n - i);
-        sum += element_load_i32((const char *)state + i * size, left, type) *
-               element_load_i32((const char *)time + i * size, left, type);
+typedef int32_t svdf_eight __attribute__((vector_size(32)));
+
+CIRCLET_INLINE svdf_eight svdf_load_eight(const void *p, const int type) {
+    int8_t bytes __attribute__((vector_size(8)));
+    int16_t words __attribute__((vector_size(16)));
+    if (type == ELEMENT_I8) {
+        __builtin_memcpy(&bytes, p, sizeof bytes);
+        return __builtin_convertvector(bytes, svdf_eight);
     }
-    return v_fold_add_i32(sum);
+    __builtin_memcpy(&words, p, sizeof words);
+    return __builtin_convertvector(words, svdf_eight);
+}
+
+CIRCLET_INLINE int32_t svdf_load_one(const void *p, const int type) {
+    return type == ELEMENT_I8 ? *(const int8_t *)p : *(const int16_t *)p;
+}
+
+/* Sum of n products of stored values of a type, by eights, as histories are short. int32 lanes wrap
+ * as LiteRT's accumulator does, in whatever order: addition modulo 2^32 is associative. */
+CIRCLET_INLINE int32_t svdf_dot(const char *state, const char *time, int64_t n, const int type) {
+    const int64_t size = element_size(type);
+    svdf_eight sum = {0};
+    int32_t rest = 0;
+    for (; n >= 8; n -= 8, state += 8 * size, time += 8 * size)
+        sum += svdf_load_eight(state, type) * svdf_load_eight(time, type);
+    for (; n > 0; n--, state += size, time += size)
+        rest += svdf_load_one(state, type) * svdf_load_one(time, type);
+    return rest + sum[0] + sum[1] + sum[2] + sum[3] + sum[4] + sum[5] + sum[6] + sum[7];
 }
 
 /* Biases hold what the state's zero point takes off. */
@@ -108,7 +124,7 @@ CIRCLET_INLINE void svdf_q8(const struct svdf_q8_params *p, void *const *x, void
     uint8_t *words = (uint8_t *)scratch + p->in_offset;
     struct matvec_bounds bounds = {p->state_zero, p->state_low, p->state_high};
     const struct svdf_sizes *s = &p->size;
-    int64_t size = element_size(type), history = s->rank * s->memory;
+    const int64_t size = element_size(type), history = s->rank * s->memory;
     for (int64_t batch = begin; batch < end; batch++) {
         const int32_t *bias = x[4];
         char *state = (char *)x[5] + batch * s->filters * s->memory * size;
