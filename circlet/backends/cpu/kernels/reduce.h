@@ -8,6 +8,7 @@
 #define CIRCLET_REDUCE_H
 
 #include "reduce_8bit.h"
+#include "reduce_few.h"
 
 #define REDUCE_TASK 128 /* kept elements of a task */
 #define REDUCE_WIDE 8   /* vectors of kept elements that are reduced together */
@@ -60,6 +61,10 @@ CIRCLET_INLINE void reduce_outer(const struct reduce_params *p, void *const *x, 
         int64_t last = s_min_i64(i + REDUCE_TASK, p->inner);
         const char *from = (const char *)x[0] + rows_offset(row, p->sizes, p->source);
         char *to = (char *)x[1] + row * p->inner * size;
+        if (reduce_keeps_few(p, type)) {
+            reduce_few(p, from, to, kind, type, requantises);
+            continue;
+        }
         for (; size == 1 && kind != REDUCE_PROD && i + CIRCLET_VBYTES <= last; i += CIRCLET_VBYTES)
             reduce_8bit(p, from + i, to + i, kind, type, requantises);
         for (; i + REDUCE_WIDE * CIRCLET_LANES <= last; i += REDUCE_WIDE * CIRCLET_LANES)
