@@ -10,7 +10,6 @@ import click
 from circlet.cli.common import (
     CircletCommand,
     backend_option,
-    counted,
     json_option,
     max_memory_option,
     options_of,
@@ -25,6 +24,7 @@ from circlet.pareto.find import BY, MODES, SearchRequest
 from circlet.pareto.front import as_dict
 from circlet.pareto.settings import MEMORY, EvaluationSettings
 from circlet.placement.search.strategies import STRATEGIES
+from circlet.words import counted
 
 
 def _words(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from circlet.cli.common import (
     CircletCommand,
     backend_of_option,
     backend_option,
-    counted,
     executor_option,
     json_option,
     level_option,
@@ -30,6 +29,7 @@ from circlet.commands.pareto import mib_text
 from circlet.commands.place import Placement, PlaceRequest, place_network
 from circlet.pareto.find import SearchRequest
 from circlet.pareto.settings import EvaluationSettings
+from circlet.words import counted
 
 
 @click.command(cls=CircletCommand, name="place")
@@ -93,8 +93,10 @@ def _show(found: Placement) -> None:
         )
         for row in found.operators
     ]
-    show_table(console(), ("operator", "backend", "source", "refused by"), rows)
-    parts = ", ".join(f"{name} ({counted(ops, 'operator')})" for name, ops in found.partitions)
+    show_table(console(), ("kind", "backend", "source", "refused by"), rows)
+    parts = ", ".join(
+        f"{name} ({counted(ops, 'fused operator')})" for name, ops in found.partitions
+    )
     say(f"partitions in order: {parts}")
     for each in found.transfers:
         size = "a size known in a run" if each.bytes is None else f"{each.bytes:,} bytes"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from circlet.cli.common import counted, duration
+from circlet.cli.common import duration
 from circlet.cli.console import console, line, say, show_table
 from circlet.cli.render_answers import show_answer, show_detections, show_pixels, show_poses
 from circlet.commands.run import RunReport
 from circlet.options import DEFAULT_EXECUTOR
+from circlet.words import counted
 
 
 def show_run(report: RunReport) -> None:
@@ -58,9 +59,9 @@ def _show_time(out: Console, report: RunReport) -> None:
 
 
 def show_placement(report: RunReport) -> None:
-    """One row per operator, with the reasons of those that did not go native."""
+    """A row for each part that was placed, with the reasons of those that did not go native."""
     is_mixed = any(row["refused"] for row in report.placement)
-    headings = ("operator", "backend", "source", *(["refused by"] if is_mixed else []))
+    headings = ("kind", "backend", "source", *(["refused by"] if is_mixed else []))
     rows = []
     for row in report.placement:
         refused = row["refused"]

@@ -24,7 +24,7 @@ from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.passes import Pass, PassReport, file_pipeline
 from circlet.passes.bisect import Culprit, Step
 from circlet.passes.selection import ROUNDS, described, read_list, read_pass
-from circlet.passes.totals import Totals, totals
+from circlet.passes.totals import Totals, file_totals
 from circlet.regular_files import check_replaceable, open_regular
 
 ALL = "all"
@@ -224,7 +224,7 @@ def _report(
         source_bytes=done.model.source_bytes,
         size_bytes=request.output.stat().st_size,
         before=done.before,
-        after=totals(load(request.output, request.limits)),
+        after=file_totals(load(request.output, request.limits)),
         passes=tuple(_rows(reports)),
         rounds=max((report.round for report in reports), default=0),
         settled=done.log.settled,

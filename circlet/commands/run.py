@@ -12,7 +12,7 @@ import numpy as np
 
 from circlet.artifact.file import SUFFIX as ARTIFACT_SUFFIX
 from circlet.artifact.values import Value, unique_names
-from circlet.backends.registry import native_count
+from circlet.backends.registry import native_operators
 from circlet.commands.answers import Answer, dequantised
 from circlet.commands.inputs import (
     DEFAULT_PIXELS,
@@ -124,7 +124,7 @@ class RunReport:
         seconds: Wall time by part: "load", and "compile", "cache" or "resize".
         times: Wall time of the runs.
         threads: Threads of each run.
-        native_ops, ops: Operators in generated code, and in all.
+        native_ops, ops: Operators of the file in native code, and in all.
         placement: The placement table.
         expected: For the embedded sample, the label of the picture.
         precision: What operands of float products are rounded to.
@@ -211,7 +211,7 @@ def _report(
 ) -> RunReport:
     about = _about(session)
     undrawn = f"{request.draw} is not written: {_NOTHING}" if request.draw and not drawing else ""
-    backends = [str(row["backend"]) for row in session.placement]
+    native, operators = native_operators(session.opened.metadata)
     return RunReport(
         model=sample.title if sample else str(request.model),
         signature=str(about.get("signature", "")),
@@ -230,8 +230,8 @@ def _report(
         seconds=session.opened.seconds,
         times=times,
         threads=session.threads,
-        native_ops=native_count(backends),
-        ops=len(backends),
+        native_ops=native,
+        ops=operators,
         placement=session.placement,
         expected=sample.expected if sample and not request.inputs else "",
         warnings=(

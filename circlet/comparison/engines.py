@@ -257,7 +257,7 @@ def circlet(task: Task) -> Engine:
     """Circlet's bound call."""
     from circlet import __version__
     from circlet.artifact.values import unique_names
-    from circlet.backends.registry import native_count
+    from circlet.backends.registry import native_operators
     from circlet.runtime.session import Session
 
     precision = _PRECISIONS.get(task.kind, "f32")
@@ -275,10 +275,9 @@ def circlet(task: Task) -> Engine:
     arrays = task.arrays
     settings = {"threads": str(task.threads), "precision": precision, "target": target}
     settings |= {"level": level} if level != "O2" else {}
-    backends = [str(row["backend"]) for row in session.placement]
-    if native_count(backends) < len(backends):
-        slow = len(backends) - native_count(backends)
-        settings[IN_NUMPY] = f"{slow} of {len(backends)} operators"
+    native, operators = native_operators(session.opened.metadata)
+    if native < operators:
+        settings[IN_NUMPY] = f"{operators - native} of {operators} operators"
     results = unique_names(session.outputs)
     if any(value.is_dynamic for value in session.outputs):
         settings["call"] = "Session.run, as shapes of outputs depend on the data"

@@ -17,7 +17,7 @@ from circlet.ops.verify import violations
 from circlet.passes import Pass, PassLog, PassManager, PassReport, file_pipeline
 from circlet.passes.bisect import Bisection, bisect
 from circlet.passes.selection import ROUNDS, charged, read_pass
-from circlet.passes.totals import Totals, totals
+from circlet.passes.totals import Totals, file_totals, totals
 from circlet.stored import Bytes, Stored, StrPath
 
 Source = StrPath | Bytes | Stored | Model
@@ -81,7 +81,7 @@ class Optimizer:
         if not self.model.graphs:
             raise GraphError("the model holds no graph", where=self.model.source_path)
         unknown = _sound(self.model)
-        self._before, self._log = totals(self.model), PassLog()
+        self._before, self._log = file_totals(self.model), PassLog()
         budget = limits.memory_budget(self.model.source_bytes or self._before.constant_bytes)
         self._manager = PassManager(charged(passes, budget), check, rounds, unknown)
 

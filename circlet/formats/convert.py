@@ -12,6 +12,7 @@ from circlet.formats.origin_json import write_origins_json
 from circlet.formats.paths import check_apart
 from circlet.formats.registry import Format, all_formats, format_of_suffix
 from circlet.ir import Model
+from circlet.ir.file_operators import file_operators
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 
@@ -64,7 +65,7 @@ def convert(
         chosen.name,
         target.stat().st_size,
         len(written.graphs),
-        sum(len(graph.ops) for graph in written.graphs),
+        sum(len(file_operators(graph.ops)) for graph in written.graphs),
         sum(len(graph.tensors) for graph in written.graphs),
     )
 

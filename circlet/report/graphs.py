@@ -10,8 +10,9 @@ from enum import Enum
 import numpy as np
 
 from circlet.ir import Graph, Model, Op, Origin, Tensor
-from circlet.ops import find
-from circlet.ops.opdef import Cost, moves_bytes
+from circlet.ir.file_operators import file_operators
+from circlet.ops.opdef import cost_of
+from circlet.ops.work import main_op
 from circlet.report.data import GraphItem, OperatorItem, TensorItem
 from circlet.report.names import Path, paths
 
@@ -26,13 +27,13 @@ def source_graph(model: Model) -> GraphItem:
     What reading makes several of, as of operators of .onnx files, is one again. Operators of graphs
     that others run are shown in a group of their graph.
     """
-    found: dict[tuple[int, Origin], list[Op]] = {}
+    found: list[Ops] = []
+    outer: list[Path] = []
     for number, graph in enumerate(model.graphs):
-        for op in graph.ops:
-            found.setdefault((number, op.origin), []).append(op)
-    names = [_graph_name(graph, number) for number, graph in enumerate(model.graphs)]
-    outer = [(names[number],) if number else () for number, _ in found]
-    return graph_item(list(found.values()), model.main, outer)
+        operators = file_operators(graph.ops)
+        found += operators
+        outer += [(_graph_name(graph, number),) if number else ()] * len(operators)
+    return graph_item(found, model.main, outer)
 
 
 def _graph_name(graph: Graph, number: int) -> str:
@@ -110,7 +111,7 @@ def _operator(
     ops: Ops, path: Path, number: Callable[[Tensor | None], int], readers: Counter[Tensor]
 ) -> OperatorItem:
     costs = [cost_of(op) for op in ops]
-    main = max(zip(costs, ops, strict=True), key=lambda pair: (pair[0].computing, pair[0].bytes))[1]
+    main = main_op(ops)
     attributes = dict(_attributes(main))
     if len(ops) > 1:
         attributes["read as"] = ", ".join(op.label for op in ops)
@@ -140,12 +141,6 @@ def _ends(ops: Ops, readers: Counter[Tensor]) -> tuple[Sequence[Tensor | None], 
     inputs = dict.fromkeys(t for op in ops for t in _read(op) if t not in made)
     outputs = [t for t in made if readers[t] > own[t] or not readers[t]]
     return list(inputs), outputs
-
-
-def cost_of(op: Op) -> Cost:
-    """What the op's record says; the bytes of its operands without one."""
-    record = find(op.label)
-    return moves_bytes(op) if record is None else record.cost(op)
 
 
 def _attributes(op: Op) -> Iterator[tuple[str, str]]:
