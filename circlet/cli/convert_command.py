@@ -11,7 +11,8 @@ from circlet.cli.common import CircletCommand, json_option, print_json
 from circlet.cli.console import say
 from circlet.cli.standard_input import InputFile
 from circlet.commands.storing import make_storable
-from circlet.formats.convert import convert, written_format
+from circlet.formats.convert import convert
+from circlet.formats.registry import written_format
 from circlet.words import counted
 
 

@@ -18,6 +18,7 @@ from circlet.cli.common import (
 )
 from circlet.cli.console import console, say, show_table
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.pareto import ParetoReport, ParetoRequest, mib_text, pareto, point_row
 from circlet.pareto.find import BY, MODES, SearchRequest
@@ -94,6 +95,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
 @click.option(
     "--one-solutions", type=click.Path(path_type=Path), help="Show ONE's solutions of MODEL."
 )
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, **options: Any) -> None:

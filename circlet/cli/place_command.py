@@ -24,6 +24,7 @@ from circlet.cli.common import (
 )
 from circlet.cli.console import console, say, show_table
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.pareto import mib_text
 from circlet.commands.place import Placement, PlaceRequest, place_network
@@ -63,6 +64,7 @@ from circlet.words import counted
     show_default=True,
     help="Which point: time, memory, or from 0 (time) to 1 (memory).",
 )
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, search: bool, **options: object) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from circlet.commands.places import ends_named, starts_named
 from circlet.commands.storing import store
 from circlet.formats import load
-from circlet.formats.convert import written_format
 from circlet.formats.paths import check_apart
+from circlet.formats.registry import written_format
 from circlet.ir.file_operators import file_operators
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.plan.cut import cut

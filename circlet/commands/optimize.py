@@ -16,8 +16,8 @@ from circlet.errors import InputError
 from circlet.formats import load
 from circlet.formats.about import about
 from circlet.formats.arrays import random_array
-from circlet.formats.convert import written_format
 from circlet.formats.paths import check_apart
+from circlet.formats.registry import written_format
 from circlet.ir import Model, Tensor
 from circlet.ir.text import to_text
 from circlet.limits import DEFAULT_LIMITS, Limits

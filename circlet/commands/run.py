@@ -40,7 +40,7 @@ from circlet.formats.outputs import (
 from circlet.formats.paths import check_apart
 from circlet.formats.pixels import GUESSED, PixelMapping
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions
-from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options
+from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options, shape_words
 from circlet.placement.file import with_placement
 from circlet.regular_files import check_replaceable, write_file
 from circlet.runtime.artifacts import ArtifactSource, artifact_source
@@ -294,8 +294,7 @@ def _alternative(request: RunRequest, pixels: Sequence[PixelMapping | None]) -> 
         words += ["--input", str(path)]
     if request.labels:
         words += ["--labels", str(request.labels)]
-    for name, sizes in request.options.shapes:
-        words += ["--shape", f"{name}={'x'.join(map(str, sizes))}"]
+    words += shape_words(request.options.shapes)
     if guessed.alternative:
         words.append(f"--pixels={guessed.alternative}")
     elif guessed.is_signed:

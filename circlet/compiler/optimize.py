@@ -46,6 +46,7 @@ class Optimized:
         """Write the model, with the origins of its operators, in the format of the file's name.
 
         Raises:
+            InputError: The name ends as those of no format.
             FormatError: The format cannot say something; the message names the operator.
             FileError: The file cannot be written.
         """
