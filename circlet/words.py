@@ -6,7 +6,7 @@ _LONGEST = 60
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """A number of things in words: 1 graph, 2 graphs; `plural` where it is more than an s."""
+    """A number of things in words: 1 graph, 2 graphs; `plural` where it is not with an s."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 

@@ -130,7 +130,7 @@ def _show(found: ParetoReport) -> None:
     failed = [p.measurement for p in front.others if p.measurement and p.measurement.error]
     say(
         f"{counted(len(front.points), 'point')} of {counted(front.evaluations, 'evaluation')} "
-        f"among {front.space:,} placements, by {front.strategy}"
+        f"among {counted(front.space, 'placement')}, by {front.strategy}"
     )
     if front.model_front_is_exact is False:
         say("the front of the model of costs is not exact: too many placements to try all")

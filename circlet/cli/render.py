@@ -46,7 +46,7 @@ def _show_time(out: Console, report: RunReport) -> None:
     if times.repeats:
         fastest, slowest = duration(times.fastest_ms / 1e3), duration(times.slowest_ms / 1e3)
         median = duration(times.median_ms / 1e3)
-        parts.append(f"median of {times.repeats} runs {median} ({fastest} to {slowest})")
+        parts.append(f"median of {counted(times.repeats, 'run')} {median} ({fastest} to {slowest})")
     line(out, ", ".join(parts))
     threads = counted(report.threads, "thread")
     native = f"{report.native_ops} of {report.ops} operators in native code"

@@ -23,7 +23,8 @@ def show_inspection(found: Inspection, *, every_operator: bool, every_tensor: bo
     line(
         out,
         f"{found.model}: {found.format}, {graphs}, {operators}, "
-        f"{found.macs:,} multiply-accumulates, {found.operations:,} other operations",
+        f"{counted(found.macs, 'multiply-accumulate')}, "
+        f"{counted(found.operations, 'other operation')}",
     )
     _show(out, "Operators", *_kinds(found))
     if every_operator:

@@ -64,7 +64,7 @@ def _show_partition(out: Console, part: PartitionMemory) -> None:
     shown = 4 if any(row[3] for row in rows) else 3
     show_table(out, headings[:shown], [row[:shown] for row in rows], numbers=_NUMBERS)
     if len(part.alive) > _SHOWN_TENSORS:
-        line(out, f"and {len(part.alive) - _SHOWN_TENSORS} smaller ones")
+        line(out, f"and {len(part.alive) - _SHOWN_TENSORS} smaller")
 
 
 def _show_weights(out: Console, answer: MemoryAnswer) -> None:

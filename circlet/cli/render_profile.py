@@ -87,7 +87,7 @@ def _rest(profile: Profile, top: int | None) -> Iterator[tuple[str, ...]]:
     hidden = [] if top is None else profile.slowest()[top:]
     if hidden:
         us = sum(row.us for row in hidden)
-        yield _sum(us, us / profile.whole_us, f"{len(hidden)} others")
+        yield _sum(us, us / profile.whole_us, counted(len(hidden), "other"))
     for row in profile.transfers:
         yield _sum(row.us, row.us / profile.whole_us, row.title)
     yield _sum(profile.between_us, profile.between_us / profile.whole_us, BETWEEN)

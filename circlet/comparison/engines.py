@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from circlet.words import counted
+
 Arrays = list[np.ndarray]
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16"}
 
@@ -349,7 +351,9 @@ def _in_order(names: Sequence[str], task: Task) -> Arrays:
     if set(names) == set(task.inputs):
         return [task.inputs[name] for name in names]
     if len(names) != len(task.inputs):
-        raise CannotRunError(f"it sees {len(names)} inputs, the file has {len(task.inputs)}")
+        raise CannotRunError(
+            f"it sees {counted(len(names), 'input')}, the file has {len(task.inputs)}"
+        )
     return task.arrays
 
 

@@ -15,6 +15,7 @@ from circlet.ops.opdef import cost_of
 from circlet.ops.work import main_op
 from circlet.report.data import GraphItem, OperatorItem, TensorItem
 from circlet.report.names import Path, paths
+from circlet.words import counted
 
 _SHOWN = 120
 _SHOWN_CHANNELS = 4
@@ -104,7 +105,8 @@ def _quantisation(tensor: Tensor) -> str:
     if quant.scale.size == 1:
         return f"scale {scales}, zero point {zeros}"
     more = ", ..." if quant.scale.size > _SHOWN_CHANNELS else ""
-    return f"{quant.scale.size} scales along axis {quant.axis}: {scales}{more}; zero point {zeros}"
+    count = counted(quant.scale.size, "scale")
+    return f"{count} along axis {quant.axis}: {scales}{more}; zero point {zeros}"
 
 
 def _operator(
@@ -154,7 +156,7 @@ def _attributes(op: Op) -> Iterator[tuple[str, str]]:
     if op.requantization is not None:
         yield "requantization", _text(op.requantization)
     for region in op.regions:
-        yield f"graph {region.name}", f"{len(region.ops)} operators"
+        yield f"graph {region.name}", counted(len(region.ops), "operator")
 
 
 def _is_default(field: Field[object], value: object) -> bool:
