@@ -121,7 +121,9 @@ def _weight_differences(where: str, a: Tensor, b: Tensor) -> Iterator[Difference
         return
     found = measures(one, other)
     if found.different:
-        share = f"{found.different:.1%} of {counted(one.size, 'element')} differ"
+        share = (
+            f"{found.different:.1%} of {counted(one.size, 'element differs', 'elements differ')}"
+        )
         yield Difference("weights", where, share, f"by at most {found.largest:.4g}")
 
 

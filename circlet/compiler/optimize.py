@@ -31,7 +31,8 @@ class Optimized:
 
     Attributes:
         model: The model, to be saved or run.
-        before, after: Operators, multiply-accumulates, bytes moved, bytes of constants.
+        before, after: Operators, of the file and of the model, multiply-accumulates, bytes moved,
+            bytes of constants.
         log: What each run of a pass changed, in the user's names.
         dropped: Names of metadata that no longer fit the operators, and are left out.
     """
