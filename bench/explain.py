@@ -27,7 +27,7 @@ from circlet.comparison.networks import classified
 from circlet.errors import CircletError
 from circlet.escape import escaped
 from circlet.target.targets import parse_target
-from circlet.words import shortened
+from circlet.words import counted, shortened
 
 
 def main(arguments: list[str]) -> None:
@@ -69,7 +69,7 @@ def _show(rows: list[Row], found: Profile, peaks: Peaks, top: int) -> None:
     steps = sum(row.us for row in rows)
     print(
         f"one call {found.call_us:.1f} us, its {len(rows)} kernel calls {steps:.1f} us, "
-        f"numpy {found.numpy_us:.1f} us, {found.threads} threads"
+        f"numpy {found.numpy_us:.1f} us, {counted(found.threads, 'thread')}"
     )
     print(
         f"peaks of a core: {peaks.fp32_gflops:.0f} GFLOP/s fp32, {peaks.int8_gops:.0f} GOP/s int8, "
