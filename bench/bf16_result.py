@@ -10,6 +10,7 @@ from bench.classes import MachineClass
 from bench.ratios import mean_ratio
 from bench.result import FOLDER, newest_file
 from circlet.comparison.ratios import Interval
+from circlet.words import counted
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _means(rows: list[Row]) -> str:
         gains = [row.gain.middle for row in rows if row.threads == threads]
         ratios = [row.ratio.middle for row in rows if row.threads == threads and row.ratio]
         texts.append(
-            f"Geometric means at {threads} thread{'s' if threads > 1 else ''}: gain "
+            f"Geometric means at {counted(threads, 'thread')}: gain "
             f"{mean_ratio(gains) or 0:.2f}, ratio {mean_ratio(ratios) or 0:.2f}."
         )
     return " ".join(texts)

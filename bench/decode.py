@@ -23,6 +23,7 @@ from circlet.comparison.compare import Compared, compare
 from circlet.comparison.networks import Network
 from circlet.comparison.ratios import best_peer, ratio_of
 from circlet.target.targets import Target, native_target, parse_target
+from circlet.words import counted
 
 FORMS = {
     "int4": Decoder(bits=4),
@@ -71,7 +72,10 @@ def main(arguments: Sequence[str]) -> None:
             for line in _lines(form, decoder, path, options, memory):
                 print(line, flush=True)
     for count, rate in memory.best.items():
-        print(f"{count} threads read {rate:.1f} GB/s of memory", flush=True)
+        print(
+            f"{counted(count, 'thread reads', 'threads read')} {rate:.1f} GB/s of memory",
+            flush=True,
+        )
 
 
 class _Memory:

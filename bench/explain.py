@@ -27,6 +27,7 @@ from circlet.comparison.networks import classified
 from circlet.errors import CircletError
 from circlet.escape import escaped
 from circlet.target.targets import parse_target
+from circlet.words import counted, shortened
 
 
 def main(arguments: list[str]) -> None:
@@ -68,7 +69,7 @@ def _show(rows: list[Row], found: Profile, peaks: Peaks, top: int) -> None:
     steps = sum(row.us for row in rows)
     print(
         f"one call {found.call_us:.1f} us, its {len(rows)} kernel calls {steps:.1f} us, "
-        f"numpy {found.numpy_us:.1f} us, {found.threads} threads"
+        f"numpy {found.numpy_us:.1f} us, {counted(found.threads, 'thread')}"
     )
     print(
         f"peaks of a core: {peaks.fp32_gflops:.0f} GFLOP/s fp32, {peaks.int8_gops:.0f} GOP/s int8, "
@@ -84,7 +85,7 @@ def _show(rows: list[Row], found: Profile, peaks: Peaks, top: int) -> None:
         print(
             f"{row.us:10.2f} {100 * row.share:5.1f} {row.gops:8.1f} {row.gbs:6.1f} "
             f"{100 * row.roof:6.1f}  {row.bound:10}  {row.kind} / {row.kernel} / "
-            f"{_shortened(row.source)}"
+            f"{shortened(escaped(row.source))}"
         )
     if rows:
         least = sum(row.roof * row.us for row in rows)
@@ -99,11 +100,5 @@ def _show_beside(pairs: list[Beside], top: int) -> None:
     for pair in sorted(pairs, key=lambda pair: -pair.us)[:top] if top else pairs:
         reason = f" / {pair.reason}" if pair.reason else ""
         ratio = pair.float_us / max(pair.us, 1e-3)
-        print(
-            f"{pair.us:10.2f} {pair.float_us:9.2f} {ratio:6.2f}  {_shortened(pair.sources)}{reason}"
-        )
-
-
-def _shortened(name: str, width: int = 60) -> str:
-    shown = escaped(name)
-    return shown if len(shown) <= width else f"...{shown[3 - width :]}"
+        times = f"{pair.us:10.2f} {pair.float_us:9.2f} {ratio:6.2f}"
+        print(f"{times}  {shortened(escaped(pair.sources))}{reason}")

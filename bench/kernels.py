@@ -11,6 +11,7 @@ from circlet.backends.cpu.tuning.variant import Variant
 from circlet.backends.cpu.tuning.variants import VARIANTS
 from circlet.profiling.roofline import TimedWork
 from circlet.target.targets import missing_on_host, parse_target
+from circlet.words import counted
 
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "corpora"
 
@@ -47,7 +48,7 @@ def told(row: Variant, corpora: Path, threads: int, seconds: float, target: str 
     calls = list(_calls(row.name, profile(path, threads, seconds, target).rows))
     total, macs = sum(call.us for call in calls), sum(call.work.macs for call in calls)
     rate = f", {2e-3 * macs / total:.1f} GOP/s" if macs and total else ""
-    return f"{total:10.2f} us in {len(calls)} calls of {path.name}{rate}"
+    return f"{total:10.2f} us in {counted(len(calls), 'call')} of {path.name}{rate}"
 
 
 def _calls(name: str, rows: tuple[TimedWork, ...]) -> Iterator[TimedWork]:

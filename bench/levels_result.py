@@ -12,6 +12,7 @@ from bench.ratios import MET, SMALL_MARGIN_US, mean_ratio
 from bench.result import FOLDER, newest_file
 from circlet.comparison.outputs import Difference
 from circlet.comparison.ratios import Interval
+from circlet.words import counted
 
 TOLERANCES = {"O1": 1e-6, "O2": 1e-4, "file": 1e-4}
 """Largest difference of floats that may be, over the largest magnitude or 1; integers are equal."""
@@ -138,7 +139,7 @@ class Levels:
 
     def _tables(self) -> Iterator[str]:
         for threads in sorted({row.threads for row in self.rows}):
-            head = f"## {threads} thread{'s' if threads > 1 else ''}"
+            head = f"## {counted(threads, 'thread')}"
             names = ["network", "O0 us", "O2 us"]
             names += [part for column in _COLUMNS.values() for part in (column, "interval", "off")]
             lines = [" | ".join(names), "|".join(["---"] * len(names))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Protocol
@@ -10,6 +11,7 @@ from bench import bf16_result, compile_time_result, load, plots, scaling_result
 from bench.ratios import MET, SMALL_US, mean_ratio
 from bench.result import Latency, Result, Run
 from circlet.comparison.outputs import TOLERANCES
+from circlet.words import counted
 
 NAMES = {
     "litert": "LiteRT",
@@ -122,13 +124,8 @@ def ratio_picture(run: Run, threads: int, folder: str) -> str:
     file = plots.ratios_file(threads)
     return (
         f"![The fastest peer's time over Circlet's, {run.machine_class.name}, "
-        f"{counted_threads(threads)}]({folder}{run.machine_class.slug}/{file})"
+        f"{counted(threads, 'thread')}]({folder}{run.machine_class.slug}/{file})"
     )
-
-
-def counted_threads(threads: int) -> str:
-    """As "1 thread" and "2 threads"."""
-    return f"{threads} thread{'s' if threads > 1 else ''}"
 
 
 def _summary_row(run: Run, name: str, count: int) -> str:
@@ -155,7 +152,7 @@ def _table(title: str, text: str, columns: str) -> list[str]:
 
 def _latency_table(run: Run, threads: int) -> str:
     rows = _table(
-        f"Latency of the bound call, {counted_threads(threads)}",
+        f"Latency of the bound call, {counted(threads, 'thread')}",
         "Microseconds, median over rounds.",
         "network | class | LiteRT | ONNX Runtime | OpenVINO | Circlet | ratio | interval",
     )
@@ -235,7 +232,7 @@ def _refusals(run: Run) -> str:
     for result in run.results:
         for engine, why in result.refused.items():
             if engine in NAMES and engine not in _other_format(result):
-                text = why.replace("|", "/").replace("<", "(").replace(">", ")")[:160]
+                text = html.escape(why[:160], quote=False).replace("|", "&#124;")
                 rows.append(f"| {result.name} | {NAMES[engine]} | {text} |")
     return "\n".join(rows) if len(rows) > count else ""
 

@@ -20,6 +20,7 @@ from bench.plot_style import (
 )
 from bench.result import Latency, Result, Run
 from bench.scaling_result import Curves
+from circlet.words import counted
 
 _CLASSES = {
     "Float (fp32)": ("fp32",),
@@ -51,7 +52,7 @@ def ratios(run: Run, folder: Path, threads: int = 1) -> None:
         for result in run.compared(threads, *kinds)
     }
     _legend(drawn, {f"beside {name}": peers[name] for name in sorted(peers)})
-    count = f"{threads} thread{'s' if threads > 1 else ''}"
+    count = counted(threads, "thread")
     title = f"How many times faster than the fastest peer, {count}"
     drawn.supxlabel(
         "time of the fastest peer / time of Circlet (logarithmic, bars start at 1x: as fast as "

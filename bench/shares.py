@@ -16,6 +16,7 @@ from bench.measure import CORPUS, chosen
 from bench.steps import Profile, profile
 from circlet.errors import CircletError
 from circlet.escape import escaped
+from circlet.words import shortened
 
 _CHUNK_US = 2.0  # CHUNK_NS of the runtime library
 
@@ -89,6 +90,6 @@ def _show(name: str, rows: Sequence[Shared], numpy_us: float, threads: int, top:
             break
         print(
             f"    lost {row.lost_us(threads):8.1f} of {row.us:8.1f} us, {row.tasks:5} tasks"
-            f"  {row.kernel} / {escaped(row.source)[-50:]}",
+            f"  {row.kernel} / {shortened(escaped(row.source), 50)}",
             flush=True,
         )

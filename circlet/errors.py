@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from circlet.escape import escaped
 from circlet.struct import Struct
+from circlet.words import counted
 
 _SHOWN_OPS = 8
 _NEXT_LINE = "\n       "
@@ -141,9 +142,8 @@ class UnsupportedOpsError(CircletError):
 
     def __init__(self, entries: Sequence[UnsupportedOp], *, where: str = "", fix: str = "") -> None:
         self.entries = tuple(entries)
-        count = len(self.entries)
         super().__init__(
-            f"{count} operator{'s' if count != 1 else ''} of this network cannot be run",
+            f"{counted(len(entries), 'operator')} of this network cannot be run",
             where=where,
             why=[str(entry) for entry in self.entries],
             fix=fix or _fix_of(self.entries),

@@ -86,3 +86,9 @@ class Options(Struct):
 
 
 DEFAULT_OPTIONS = Options()
+
+
+def shape_words(shapes: Shapes) -> list[str]:
+    """Shapes as commands are given them."""
+    pairs = (("--shape", f"{name}={'x'.join(map(str, sizes))}") for name, sizes in shapes)
+    return [word for pair in pairs for word in pair]

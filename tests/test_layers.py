@@ -25,6 +25,7 @@ LAYERS = (
             "cached",
             "scratch",
             "escape",
+            "words",
             "json_files",
             "regular_files",
             "progress",

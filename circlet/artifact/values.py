@@ -11,6 +11,7 @@ import numpy as np
 from circlet.errors import InputError, LimitError
 from circlet.small_dtypes import dtype_named
 from circlet.struct import Struct
+from circlet.words import counted
 
 TEXT_BYTES = 64  # of a short string as an object, and the reference to it
 
@@ -252,12 +253,12 @@ def by_position(
                 fix=f"the names are {names}",
             )
         return [given[name] for name in names]
-    wanted = f"a list or a dict of {len(values)} array{'s' if len(values) != 1 else ''}"
+    wanted = f"a list or a dict of {counted(len(values), 'array')}"
     if not _is_row(given):
         raise InputError.mistyped(f"{role}s", given, wanted)
     if len(given) != len(values):
         raise InputError(
-            f"{len(given)} {role}s given, {len(values)} wanted",
+            f"{counted(len(given), role)} given, {len(values)} wanted",
             fix=f"in order: {unique_names(values)}",
         )
     return list(given)

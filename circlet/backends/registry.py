@@ -6,11 +6,10 @@ backend's and whose object makes a `circlet.backends.base.Backend` when it is ca
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from circlet.errors import BackendError, InputError
 
@@ -96,10 +95,14 @@ def backend_names() -> list[str]:
     return list(dict.fromkeys([*filter(_is_there, _OWN), *(entry.name for entry in _installed())]))
 
 
-def native_count(names: Iterable[str]) -> int:
-    """How many of some ops, each given by the backend that runs it, are native code."""
-    counts = Counter(names)
-    return sum(count for name, count in counts.items() if find_backend(name).describe().is_native)
+def native_operators(facts: Mapping[str, Any]) -> tuple[int, int]:
+    """How many operators of the file are native code, and how many it has, by an artifact's facts.
+
+    Those that are left out or computed when the network is compiled are, too: nothing else runs.
+    """
+    count, by_backend = facts.get("operators", 0), facts.get("operators_of", {})
+    others = (n for name, n in by_backend.items() if not find_backend(name).describe().is_native)
+    return max(0, count - sum(others)), count
 
 
 def _installed() -> Iterator[EntryPoint]:

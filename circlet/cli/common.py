@@ -199,11 +199,6 @@ def _finite(data: object) -> object:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things in words: 1 graph, 2 graphs."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def duration(seconds: float) -> str:
     """A time in the unit that a person would choose, with three digits."""
     for unit, scale in (("s", 1.0), ("ms", 1e3)):

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
-from circlet.cli.common import CircletCommand, counted, json_option, print_json
+from circlet.cli.common import CircletCommand, json_option, print_json
 from circlet.cli.console import say
 from circlet.cli.standard_input import InputFile
 from circlet.commands.storing import make_storable
-from circlet.formats.convert import convert, written_format
+from circlet.formats.convert import convert
+from circlet.formats.registry import written_format
+from circlet.words import counted
 
 
 @click.command(cls=CircletCommand, name="convert")

@@ -17,6 +17,7 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.costs import CostsRequest, costs_of
 
@@ -66,6 +67,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
 @click.option("--forget", is_flag=True, help="First delete all that is known of this machine.")
 @level_option(default="O2", show_default=True)
 @precision_option(default="f32", show_default=True)
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, top: int | None, **options: object) -> None:

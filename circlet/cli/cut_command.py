@@ -9,16 +9,16 @@ import click
 
 from circlet.cli.common import (
     CircletCommand,
-    counted,
     json_option,
     max_memory_option,
     print_json,
 )
 from circlet.cli.console import say
-from circlet.cli.shapes import shape_text, short
+from circlet.cli.shapes import shape_text
 from circlet.cli.standard_input import InputFile
 from circlet.commands.cut import CutRequest, cut_model
 from circlet.limits import Limits
+from circlet.words import counted, shortened
 
 
 @click.command(cls=CircletCommand, name="cut")
@@ -61,4 +61,6 @@ def command(
     kept = f"{report.ops:,} of {counted(report.all_ops, 'operator')}"
     say(f"{report.output}: {report.format}, {report.size_bytes:,} bytes, {kept}")
     for role, rows in (("input", report.inputs), ("output", report.outputs)):
-        say(*(f"{role}  {short(row.name)}  {row.dtype} {shape_text(row.shape)}" for row in rows))
+        say(
+            *(f"{role}  {shortened(row.name)}  {row.dtype} {shape_text(row.shape)}" for row in rows)
+        )

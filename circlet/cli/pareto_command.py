@@ -10,7 +10,6 @@ import click
 from circlet.cli.common import (
     CircletCommand,
     backend_option,
-    counted,
     json_option,
     max_memory_option,
     options_of,
@@ -19,12 +18,14 @@ from circlet.cli.common import (
 )
 from circlet.cli.console import console, say, show_table
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.pareto import ParetoReport, ParetoRequest, mib_text, pareto, point_row
 from circlet.pareto.find import BY, MODES, SearchRequest
 from circlet.pareto.front import as_dict
 from circlet.pareto.settings import MEMORY, EvaluationSettings
 from circlet.placement.search.strategies import STRATEGIES
+from circlet.words import counted
 
 
 def _words(ctx: click.Context, param: click.Parameter, text: str) -> tuple[str, ...]:
@@ -94,6 +95,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int
 @click.option(
     "--one-solutions", type=click.Path(path_type=Path), help="Show ONE's solutions of MODEL."
 )
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, **options: Any) -> None:
@@ -128,7 +130,7 @@ def _show(found: ParetoReport) -> None:
     failed = [p.measurement for p in front.others if p.measurement and p.measurement.error]
     say(
         f"{counted(len(front.points), 'point')} of {counted(front.evaluations, 'evaluation')} "
-        f"among {front.space:,} placements, by {front.strategy}"
+        f"among {counted(front.space, 'placement')}, by {front.strategy}"
     )
     if front.model_front_is_exact is False:
         say("the front of the model of costs is not exact: too many placements to try all")

@@ -16,11 +16,11 @@ from circlet.cli.common import (
     print_json,
 )
 from circlet.cli.console import console, line, show_table
-from circlet.cli.shapes import short
 from circlet.cli.standard_input import InputFile
 from circlet.commands.partition import PartitionReport, PartitionRequest, partition_model
 from circlet.limits import Limits
 from circlet.options import Options
+from circlet.words import shortened
 
 _SHOWN = 4
 
@@ -86,4 +86,4 @@ def _show(report: PartitionReport) -> None:
 def _joined(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(short, names[:_SHOWN])) + more
+    return ", ".join(map(shortened, names[:_SHOWN])) + more

@@ -12,7 +12,6 @@ from circlet.cli.common import (
     CircletCommand,
     backend_of_option,
     backend_option,
-    counted,
     executor_option,
     json_option,
     level_option,
@@ -25,11 +24,13 @@ from circlet.cli.common import (
 )
 from circlet.cli.console import console, say, show_table
 from circlet.cli.progress import working
+from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.pareto import mib_text
 from circlet.commands.place import Placement, PlaceRequest, place_network
 from circlet.pareto.find import SearchRequest
 from circlet.pareto.settings import EvaluationSettings
+from circlet.words import counted
 
 
 @click.command(cls=CircletCommand, name="place")
@@ -63,6 +64,7 @@ from circlet.pareto.settings import EvaluationSettings
     show_default=True,
     help="Which point: time, memory, or from 0 (time) to 1 (memory).",
 )
+@shapes_option()
 @max_memory_option
 @json_option
 def command(as_json: bool, search: bool, **options: object) -> None:
@@ -93,8 +95,10 @@ def _show(found: Placement) -> None:
         )
         for row in found.operators
     ]
-    show_table(console(), ("operator", "backend", "source", "refused by"), rows)
-    parts = ", ".join(f"{name} ({counted(ops, 'operator')})" for name, ops in found.partitions)
+    show_table(console(), ("kind", "backend", "source", "refused by"), rows)
+    parts = ", ".join(
+        f"{name} ({counted(ops, 'fused operator')})" for name, ops in found.partitions
+    )
     say(f"partitions in order: {parts}")
     for each in found.transfers:
         size = "a size known in a run" if each.bytes is None else f"{each.bytes:,} bytes"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from circlet.cli.common import counted, duration
+from circlet.cli.common import duration
 from circlet.cli.console import console, line, say, show_table
 from circlet.cli.render_answers import show_answer, show_detections, show_pixels, show_poses
 from circlet.commands.run import RunReport
 from circlet.options import DEFAULT_EXECUTOR
+from circlet.words import counted
 
 
 def show_run(report: RunReport) -> None:
@@ -45,7 +46,7 @@ def _show_time(out: Console, report: RunReport) -> None:
     if times.repeats:
         fastest, slowest = duration(times.fastest_ms / 1e3), duration(times.slowest_ms / 1e3)
         median = duration(times.median_ms / 1e3)
-        parts.append(f"median of {times.repeats} runs {median} ({fastest} to {slowest})")
+        parts.append(f"median of {counted(times.repeats, 'run')} {median} ({fastest} to {slowest})")
     line(out, ", ".join(parts))
     threads = counted(report.threads, "thread")
     native = f"{report.native_ops} of {report.ops} operators in native code"
@@ -58,9 +59,9 @@ def _show_time(out: Console, report: RunReport) -> None:
 
 
 def show_placement(report: RunReport) -> None:
-    """One row per operator, with the reasons of those that did not go native."""
+    """A row for each part that was placed, with the reasons of those that did not go native."""
     is_mixed = any(row["refused"] for row in report.placement)
-    headings = ("operator", "backend", "source", *(["refused by"] if is_mixed else []))
+    headings = ("kind", "backend", "source", *(["refused by"] if is_mixed else []))
     rows = []
     for row in report.placement:
         refused = row["refused"]

@@ -45,10 +45,12 @@ def show_answer(out: Console, item: Answer) -> None:
         table.add_column("value", justify="right")
         table.add_row(f"{item.first[0]:.5g}")
     else:
-        for heading in ("least", "most", "mean", "first values"):
-            table.add_column(heading, justify="right")
-        numbers = (item.minimum, item.maximum, item.mean)
         first = " ".join(f"{x:.4g}" for x in item.first)
+        is_all = len(item.first) == math.prod(item.shape)
+        numbers = () if is_all else (item.minimum, item.maximum, item.mean)
+        names = ("values",) if is_all else ("least", "most", "mean", "first values")
+        for heading in names:
+            table.add_column(heading, justify="right")
         table.add_row(*(f"{x:.5g}" for x in numbers), first)
     print_table(out, table)
     if item.labels_are_guessed:

@@ -9,6 +9,7 @@ from typing import Any
 from circlet.cli.common import print_json
 from circlet.cli.console import say
 from circlet.commands.inspect_artifact import ArtifactInspection
+from circlet.words import counted
 
 
 def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:
@@ -26,8 +27,8 @@ def show_artifact(found: ArtifactInspection, *, as_json: bool) -> None:
             sizes = "x".join(map(str, value.shape)) or "scalar"
             say(f"{role}: {value.name}  {value.dtype}[{sizes}]")
     for part in found.partitions:
-        steps = f"{part.steps} kernel calls, arena {part.arena_bytes:,} bytes"
-        say(f"{part.backend}: {part.ops} operators{', ' + steps if part.steps else ''}")
+        steps = f", {counted(part.steps, 'kernel call')}, arena {part.arena_bytes:,} bytes"
+        say(f"{part.backend}: {counted(part.ops, 'fused operator')}{steps if part.steps else ''}")
     for record in found.tuning:
         show_tuning(record)
 

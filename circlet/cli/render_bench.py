@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from circlet.cli.common import counted, duration
+from circlet.cli.common import duration
 from circlet.cli.console import console, line, show_table
 from circlet.commands.bench import PEERS, BenchReport, EngineRow
 from circlet.comparison.ratios import Interval
+from circlet.words import counted
 
 _NUMBERS = frozenset({"median", "95 %", "ratio", "arrays in, out", "open", "difference"})
 

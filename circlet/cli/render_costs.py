@@ -6,9 +6,10 @@ from itertools import groupby
 
 from rich.console import Console
 
-from circlet.cli.common import counted, duration
+from circlet.cli.common import duration
 from circlet.cli.console import console, line, show_table
 from circlet.commands.costs import CostsReport, NetworkCosts, OperatorCost
+from circlet.words import counted
 
 _NUMBERS = ("time", "nine in ten", "share", "holds", "partitions", "operators", "median", "90 %")
 
@@ -35,7 +36,7 @@ def _show_operators(out: Console, network: NetworkCosts, top: int | None) -> Non
         if top is not None:
             rows = sorted(rows, key=lambda row: -(row.us or 0.0))[:top]
         title = f"{network.model} on {backend}, {counted(threads, 'thread')}"
-        headings = ("operator", "source", "time", "nine in ten", "share", "holds", "how")
+        headings = ("kind", "source", "time", "nine in ten", "share", "holds", "how")
         show_table(out, headings, [_cells(row) for row in rows], title=title, numbers=_NUMBERS)
 
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from circlet.cli.common import counted
 from circlet.cli.console import console, line, show_table
-from circlet.cli.shapes import short
 from circlet.commands.diff import DiffReport, OpRow, PairRow
 from circlet.commands.diff_values import ValueReport, ValueRow
 from circlet.commands.measures import Measures
+from circlet.words import counted, shortened
 
 _MEASURES = ("differ", "largest error", "MAE", "MAPE", "MPEIR", "MSE", "SNR", "top")
 
@@ -32,7 +31,9 @@ def show_diff(report: DiffReport, *, every: bool) -> None:
     for which, only in (("first", report.only_first), ("second", report.only_second)):
         if only:
             out.print()
-            cells = [(f"#{row.number}", row.kind, short(row.name), f"{row.macs:,}") for row in only]
+            cells = [
+                (f"#{row.number}", row.kind, shortened(row.name), f"{row.macs:,}") for row in only
+            ]
             title, numbers = f"Only in the {which}", {"#", "MACs"}
             show_table(out, ("#", "kind", "operator", "MACs"), cells, title=title, numbers=numbers)
     if report.values is not None:
@@ -56,7 +57,7 @@ def _show_totals(out: Console, report: DiffReport) -> None:
 
 
 def _pair_rows(pair: PairRow) -> list[tuple[str, ...]]:
-    name = short(pair.first[-1].name)
+    name = shortened(pair.first[-1].name)
     if not pair.differences:
         return [(name, "same", f"by {pair.by}", _kinds(pair.first), _kinds(pair.second))]
     return [(name, d.what, d.where, d.first, d.second) for d in pair.differences]
@@ -81,11 +82,11 @@ def _show_values(out: Console, values: ValueReport, every: bool) -> None:
     first = values.rows[values.first_different]
     count = sum(row.is_different for row in values.rows)
     line(out, f"{seen} compared, {count:,} differ")
-    line(out, f"the first operator that differs is {short(first.source)} ({first.kind})")
+    line(out, f"the first operator that differs is {shortened(first.source)} ({first.kind})")
 
 
 def _value_cells(row: ValueRow) -> tuple[str, ...]:
-    name = short(row.first) + (" (output)" if row.is_output else "")
+    name = shortened(row.first) + (" (output)" if row.is_output else "")
     if row.measures is None:
         return (name, row.kind, row.why_not, *[""] * (len(_MEASURES) - 1))
     top = "" if row.top is None else f"{row.top:.0%}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from circlet.cli.common import counted, duration
+from circlet.cli.common import duration
 from circlet.cli.console import console, say, show_table
+from circlet.words import counted
 
 
 def show_fleet(report: dict[str, Any]) -> None:

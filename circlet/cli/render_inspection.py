@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
-from circlet.cli.common import counted
 from circlet.cli.console import console, line, show_table
 from circlet.commands.inspect import Inspection, MemoryRow, TensorRow
+from circlet.words import counted
 
 _SHOWN_TENSORS = 3
 _EDGES = ("input", "output")
-_NUMBERS = frozenset({"count", "MACs", "share", "other", "bytes", "tensors"})
+_NUMBERS = frozenset({"count", "operators", "MACs", "share", "other", "bytes", "tensors"})
 
 
 def show_inspection(found: Inspection, *, every_operator: bool, every_tensor: bool) -> None:
@@ -23,7 +23,8 @@ def show_inspection(found: Inspection, *, every_operator: bool, every_tensor: bo
     line(
         out,
         f"{found.model}: {found.format}, {graphs}, {operators}, "
-        f"{found.macs:,} multiply-accumulates, {found.operations:,} other operations",
+        f"{counted(found.macs, 'multiply-accumulate')}, "
+        f"{counted(found.operations, 'other operation')}",
     )
     _show(out, "Operators", *_kinds(found))
     if every_operator:
@@ -101,7 +102,7 @@ def _weights(found: Inspection) -> Iterable[Sequence[str]]:
 
 def _places(found: Inspection) -> tuple[Sequence[str], Iterable[Sequence[str]]]:
     rows = [(row.kind, str(row.count), row.backend, row.refused) for row in found.placement]
-    headings = ("kind", "count", "backend", "refused by")
+    headings = ("kind", "operators", "backend", "refused by")
     shown = 4 if any(row.refused for row in found.placement) else 3
     return headings[:shown], (row[:shown] for row in rows)
 
@@ -122,12 +123,12 @@ def _show_memory(out: Console, memory: Sequence[MemoryRow]) -> None:
 
 def _memory_lines(row: MemoryRow) -> Iterator[str]:
     yield (
-        f"partition {row.partition} ({counted(row.ops, 'operator')}): "
+        f"partition {row.partition} ({counted(row.ops, 'fused operator')}): "
         f"arena {row.arena_bytes:,} bytes ({row.planner}), lower bound {row.lower_bound_bytes:,}, "
         f"packed constants {row.constants_bytes:,}, scratch {row.scratch_bytes:,} a thread"
     )
     if row.rounded_ops:
-        yield f"  {counted(row.rounded_ops, 'operator')} in bf16"
+        yield f"  {counted(row.rounded_ops, 'fused operator')} in bf16"
     for name, count, size in row.stripes:
         yield f"  {name}: {counted(count, 'stripe')}, rows in {size:,} of scratch"
     if not row.peak_tensors:

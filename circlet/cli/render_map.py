@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from circlet.cli.common import counted
 from circlet.cli.console import console, line, show_table
-from circlet.cli.shapes import short
 from circlet.commands.map import MapReport, OperatorRow, SourceRow
+from circlet.words import counted, shortened
 
 _SHOWN = 6
 
@@ -17,7 +16,8 @@ def show_map(report: MapReport) -> None:
     """From source operators to what runs, then back."""
     out = console()
     sources = counted(len(report.sources), "source operator")
-    line(out, f"{report.model} at {report.level}: {sources}, {len(report.operators):,} that run")
+    fused = counted(len(report.operators), "fused operator")
+    line(out, f"{report.model} at {report.level}: {sources}, {fused}")
     by_number = {row.number: row for row in report.operators}
     rows = [_source_cells(row, by_number) for row in report.sources]
     out.print()
@@ -34,7 +34,7 @@ def show_map(report: MapReport) -> None:
 def _source_cells(row: SourceRow, by_number: dict[int, OperatorRow]) -> tuple[str, ...]:
     runs = [by_number[number] for number in row.operators if number in by_number]
     text = ", ".join(f"#{found.number} {found.kind}" for found in runs)
-    return short(row.name), " ".join(_times(row.kinds)), text or f"({row.why_none})"
+    return shortened(row.name), " ".join(_times(row.kinds)), text or f"({row.why_none})"
 
 
 def _operator_cells(row: OperatorRow) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def _operator_cells(row: OperatorRow) -> tuple[str, ...]:
 def _joined(sources: Sequence[str]) -> str:
     """The first few sources, and how many more there are."""
     more = f" and {len(sources) - _SHOWN} more" if len(sources) > _SHOWN else ""
-    return " + ".join(map(short, sources[:_SHOWN])) + more
+    return " + ".join(map(shortened, sources[:_SHOWN])) + more
 
 
 def _times(words: Iterable[str]) -> list[str]:

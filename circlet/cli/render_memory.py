@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from circlet.cli.common import counted
 from circlet.cli.console import console, line, show_table
 from circlet.commands.memory import MemoryAnswer
 from circlet.profiling.memory import MemoryReport, PartitionMemory
 from circlet.profiling.phases import ProcessMemory
+from circlet.words import counted
 
 _SHOWN_TENSORS = 8
 _NUMBERS = frozenset({"bytes", "steps", "ms", "RSS KiB", "HWM KiB", "PSS KiB"})
@@ -36,15 +36,16 @@ def _show_plan(out: Console, plan: MemoryReport) -> None:
         + (f", computed once {plan.once_bytes:,}" if plan.once_bytes else ""),
     )
     if plan.unplanned:
-        count = counted(len(plan.unplanned), "operator")
+        count = counted(len(plan.unplanned), "fused operator")
         line(out, f"besides what numpy allocates for {count}, the first {plan.unplanned[0]}")
 
 
 def _show_partition(out: Console, part: PartitionMemory) -> None:
     line(
         out,
-        f"partition {part.partition} ({counted(part.ops, 'operator')}, {part.backend}): arena "
-        f"{part.arena_bytes:,} bytes by {part.planner}, lower bound {part.lower_bound_bytes:,}, "
+        f"partition {part.partition} ({counted(part.ops, 'fused operator')}, {part.backend}): "
+        f"arena {part.arena_bytes:,} bytes by {part.planner}, "
+        f"lower bound {part.lower_bound_bytes:,}, "
         f"gap {part.gap_bytes:,}",
     )
     if part.once:
@@ -63,7 +64,7 @@ def _show_partition(out: Console, part: PartitionMemory) -> None:
     shown = 4 if any(row[3] for row in rows) else 3
     show_table(out, headings[:shown], [row[:shown] for row in rows], numbers=_NUMBERS)
     if len(part.alive) > _SHOWN_TENSORS:
-        line(out, f"and {len(part.alive) - _SHOWN_TENSORS} smaller ones")
+        line(out, f"and {len(part.alive) - _SHOWN_TENSORS} smaller")
 
 
 def _show_weights(out: Console, answer: MemoryAnswer) -> None:

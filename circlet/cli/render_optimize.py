@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 
-from circlet.cli.common import counted, duration
+from circlet.cli.common import duration
 from circlet.cli.console import console, line, say, show_table
 from circlet.commands.optimize import BisectReport, OptimizeReport, PassRow
 from circlet.passes.bisect import Culprit
+from circlet.words import counted
 
 _TOTALS = {
     "operators": "operators",

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from circlet.cli.common import counted, duration
+from circlet.cli.common import duration
 from circlet.cli.console import console, line, say, show_table
 from circlet.commands.profile import ProfileReport, TensorRow
 from circlet.profiling import OperatorRow, Profile
 from circlet.profiling.export.tables import BETWEEN
+from circlet.words import counted, shortened
 
-_HEADINGS = ("us", "time", "MACs", "GB/s", "roof", "KiB", "operator", "source", "why")
+_HEADINGS = ("us", "time", "MACs", "GB/s", "roof", "KiB", "kind", "source", "why")
 _NAME_WIDTH = 44
 _SHOWN_OTHERS = 2
 _NUMBERS = frozenset({"us", "time", "MACs", "GB/s", "roof", "KiB", "least", "most", "mean"})
@@ -63,7 +64,7 @@ def _shown(profile: Profile, top: int | None) -> list[OperatorRow]:
 
 def _cells(row: OperatorRow) -> tuple[str, ...]:
     memory = (row.output_bytes + row.weights_bytes) / 1024
-    others = ", ".join(map(_shortened, row.fused_with[:_SHOWN_OTHERS]))
+    others = ", ".join(shortened(name, _NAME_WIDTH) for name in row.fused_with[:_SHOWN_OTHERS])
     more = len(row.fused_with) - _SHOWN_OTHERS
     beside = f"; one kernel with {others}" if others and row.us else ""
     if beside and more > 0:
@@ -76,14 +77,9 @@ def _cells(row: OperatorRow) -> tuple[str, ...]:
         "" if row.roof is None else f"{row.roof:.0%}",
         f"{memory:,.1f}",
         row.kind,
-        _shortened(row.name),
+        shortened(row.name, _NAME_WIDTH),
         row.why + beside,
     )
-
-
-def _shortened(name: str) -> str:
-    """The end of a long name, which tells operators apart."""
-    return name if len(name) <= _NAME_WIDTH else f"...{name[3 - _NAME_WIDTH :]}"
 
 
 def _rest(profile: Profile, top: int | None) -> Iterator[tuple[str, ...]]:
@@ -91,7 +87,7 @@ def _rest(profile: Profile, top: int | None) -> Iterator[tuple[str, ...]]:
     hidden = [] if top is None else profile.slowest()[top:]
     if hidden:
         us = sum(row.us for row in hidden)
-        yield _sum(us, us / profile.whole_us, f"{len(hidden)} others")
+        yield _sum(us, us / profile.whole_us, counted(len(hidden), "other"))
     for row in profile.transfers:
         yield _sum(row.us, row.us / profile.whole_us, row.title)
     yield _sum(profile.between_us, profile.between_us / profile.whole_us, BETWEEN)

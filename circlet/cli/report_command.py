@@ -10,7 +10,6 @@ import click
 from circlet.cli.common import (
     CircletCommand,
     backend_option,
-    counted,
     duration,
     json_option,
     level_option,
@@ -25,6 +24,7 @@ from circlet.cli.shapes import shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.report import Made, ReportRequest, make_report
 from circlet.report.page import data_text
+from circlet.words import counted
 
 
 @click.command(cls=CircletCommand, name="report")
@@ -81,8 +81,11 @@ def command(as_json: bool, **options: object) -> None:
 def _show(made: Made) -> None:
     say(f"{made.output}: {made.size_bytes:,} bytes; open it in a browser")
     for report in made.reports:
-        after = f" -> {len(report.optimised.operators):,}" if report.optimised else ""
         count = counted(len(report.source.operators), "operator")
+        fused = (
+            counted(len(report.optimised.operators), "fused operator") if report.optimised else ""
+        )
+        after = f", {fused}" if fused else ""
         time = f", {duration(report.timing.run_us / 1e6)} a run" if report.timing else ""
         say(f"  {report.title}: {count}{after}{time}")
         if report.unsupported:

@@ -9,17 +9,17 @@ import click
 
 from circlet.cli.common import (
     CircletCommand,
-    counted,
     json_option,
     max_memory_option,
     print_json,
 )
 from circlet.cli.console import say
-from circlet.cli.shapes import shape_text, shapes_option, short
+from circlet.cli.shapes import shape_text, shapes_option
 from circlet.cli.standard_input import InputFile
 from circlet.commands.resize import ResizeRequest, resize_model
 from circlet.limits import Limits
 from circlet.options import Shapes
+from circlet.words import counted, shortened
 
 
 @click.command(cls=CircletCommand, name="resize")
@@ -42,4 +42,4 @@ def command(model: Path, output: Path, shapes: Shapes, limits: Limits, as_json: 
     say(f"{report.output}: {report.format}, {report.size_bytes:,} bytes, {changed}")
     for row in report.ends:
         sizes = f"{shape_text(row.before)} -> {shape_text(row.after)}"
-        say(f"{row.role}  {short(row.name)}  {sizes}")
+        say(f"{row.role}  {shortened(row.name)}  {sizes}")

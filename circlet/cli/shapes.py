@@ -1,4 +1,4 @@
-"""Shapes and names as users write them, and as they are shown in tables."""
+"""Shapes as users write them, and as they are shown in tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import click
 
 from circlet.options import Shapes
 
-_LONGEST = 60
 _SIZES = re.compile(r"[0-9]{1,9}([,x][0-9]{1,9})*")
 
 
@@ -38,10 +37,3 @@ shapes_option = partial(
 def shape_text(shape: Sequence[int | None]) -> str:
     """Sizes with x between them, ? for unknown ones."""
     return "x".join("?" if size is None else str(size) for size in shape) or "scalar"
-
-
-def short(name: str) -> str:
-    """A name at a length that fits a table: converters join those of all fused layers by `;`."""
-    first, mark, _ = name.partition(";")
-    text = f"{first};..." if mark else name
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 2 :]}"

@@ -9,7 +9,6 @@ import click
 
 from circlet.cli.common import (
     CircletCommand,
-    counted,
     json_option,
     max_memory_option,
     print_json,
@@ -19,6 +18,7 @@ from circlet.cli.standard_input import InputFile
 from circlet.formats import load
 from circlet.limits import Limits
 from circlet.ops.verification import Verification, verification
+from circlet.words import counted
 
 
 @click.command(cls=CircletCommand, name="verify")

@@ -10,6 +10,7 @@ import numpy as np
 from circlet.artifact.values import Value
 from circlet.commands.labels import NO_LABELS, Labels
 from circlet.formats.pixels import picture_layout
+from circlet.words import counted
 
 _MANY_CLASSES = 1 << 20
 _PART_ELEMENTS = 1 << 20
@@ -78,20 +79,21 @@ def answer(
     count: int,
     *,
     classes: ClassMap | None = None,
+    has_scores: bool = True,
 ) -> Answer:
     """The summary of an output, with the `count` best classes where it is a list of scores.
 
     Labels that do not fit are left out. `classes` is the map of classes that the output is, if it
-    is one, as `class_map` has it.
+    is one, as `class_map` has it; `has_scores` says whether a list has a score for each class.
     """
     if value.is_text:
         text = tuple(element.decode(errors="replace") for element in array.reshape(-1)[:5])
         return Answer(value.name, "string", array.shape, 0.0, 0.0, 0.0, (), text=text)
     first = tuple(float(x) for x in dequantised(value, array.reshape(-1)[:5]))
     facts = (value.name, value.dtype, array.shape, *_summary(value, array), first)
-    names = labels.fitted(class_count(array, classes))
+    names = labels.fitted(class_count(array, classes, has_scores=has_scores))
     said = (labels.source, labels.is_guessed) if names else ("", False)
-    if is_score_list(array):
+    if has_scores and is_score_list(array):
         top = _top(dequantised(value, array).reshape(-1), names, count)
         return Answer(*facts, top=top, labels=said[0], labels_are_guessed=said[1])
     if classes is not None:
@@ -102,9 +104,11 @@ def answer(
     return Answer(*facts)
 
 
-def class_count(array: np.ndarray, classes: ClassMap | None = None) -> int:
+def class_count(
+    array: np.ndarray, classes: ClassMap | None = None, *, has_scores: bool = True
+) -> int:
     """How many classes an output tells apart, 0 where it does not say."""
-    if is_score_list(array):
+    if has_scores and is_score_list(array):
         return array.size
     return classes.count if classes else 0
 
@@ -224,7 +228,5 @@ def no_labels_fit(labels: Labels, counts: Sequence[int]) -> str:
     if labels is NO_LABELS or not counts or any(labels.fitted(count) for count in counts):
         return ""
     classes = " and ".join(map(str, counts))
-    return (
-        f"{labels.source}: {len(labels.names)} labels do not fit {classes} classes, "
-        "which are shown by number"
-    )
+    misfit = counted(len(labels.names), "label does not fit", "labels do not fit")
+    return f"{labels.source}: {misfit} {classes} classes, which are shown by number"

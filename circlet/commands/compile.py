@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from circlet.artifact.file import open_artifact
-from circlet.backends.registry import find_backend, native_count
+from circlet.backends.registry import find_backend, native_operators
 from circlet.compiler.compile import compile_template
 from circlet.compiler.template import Template
 from circlet.errors import CompilerMissingError
@@ -44,7 +44,7 @@ class CompileReport:
         size_bytes: Its size.
         seconds: Wall time of the whole.
         targets: What it holds code for.
-        native_ops, ops: Operators in generated code, and in all.
+        native_ops, ops: Operators of the file in native code, and in all.
         arena_bytes, lower_bound_bytes: Working memory of the first target, and what no plan can
             go below.
         tuning: What was tried and won, for each target that was tuned.
@@ -79,15 +79,15 @@ def compile_to_file(request: CompileRequest) -> CompileReport:
     write_file(request.output, compiled.artifact, 0o644)
     artifact = open_artifact(compiled.artifact)
     facts = artifact.metadata
-    backends = [str(row[2]) for row in facts["placement"]]
+    native, operators = native_operators(facts)
     parts, reports = facts["partitions"], compiled.report.values()
     return CompileReport(
         artifact=str(request.output),
         size_bytes=len(compiled.artifact),
         seconds=time.perf_counter() - start,
         targets=tuple(map(str, artifact.targets)),
-        native_ops=native_count(backends),
-        ops=len(backends),
+        native_ops=native,
+        ops=operators,
         arena_bytes=max((part.get("arena_bytes", 0) for part in parts), default=0),
         lower_bound_bytes=max((part.get("lower_bound_bytes", 0) for part in parts), default=0),
         tuning=tuple(record for own in reports for record in own.get("tuning", ())),

@@ -197,6 +197,9 @@ def _check(request: CostsRequest) -> None:
     if request.check and not request.models:
         fix = "name the networks whose operators are predicted from the others"
         raise InputError("there is nothing to check", where="--check", fix=fix)
+    if request.options.shapes and not request.models:
+        fix = "name the networks whose inputs have these sizes"
+        raise InputError("there is nothing to give sizes to", where="--shape", fix=fix)
     if request.exported is not None:
         check_replaceable(request.exported, "the times of operators")
         check_apart(request.exported, list(request.models))

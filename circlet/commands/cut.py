@@ -8,8 +8,9 @@ from pathlib import Path
 from circlet.commands.places import ends_named, starts_named
 from circlet.commands.storing import store
 from circlet.formats import load
-from circlet.formats.convert import written_format
 from circlet.formats.paths import check_apart
+from circlet.formats.registry import written_format
+from circlet.ir.file_operators import file_operators
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.plan.cut import cut
 
@@ -63,7 +64,7 @@ def cut_model(request: CutRequest) -> CutReport:
     chosen = written_format(request.output)
     check_apart(request.output, [request.model])
     model = load(request.model, request.limits)
-    count = len(model.main.ops)
+    count = len(file_operators(model.main.ops))
     starts = starts_named(model.main, request.starts)
     part = cut(model, starts, ends_named(model.main, request.ends))
     store(part, request.output, chosen.name)
@@ -71,7 +72,7 @@ def cut_model(request: CutRequest) -> CutReport:
         str(request.output),
         chosen.name,
         request.output.stat().st_size,
-        len(part.main.ops),
+        len(file_operators(part.main.ops)),
         count,
         tuple(EndRow(t.name, t.dtype.name, t.shape) for t in part.main.inputs),
         tuple(EndRow(t.name, t.dtype.name, t.shape) for t in part.main.outputs),

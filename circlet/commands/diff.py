@@ -9,10 +9,12 @@ from pathlib import Path
 
 from circlet.commands.diff_values import ValueReport, ValueRequest, compare_values
 from circlet.commands.differences import Difference, end_differences, op_differences
-from circlet.commands.inspect import cost_of
 from circlet.commands.match import Match, match
 from circlet.formats import load
 from circlet.ir import Model, Op
+from circlet.ir.file_operators import file_operators
+from circlet.ops.opdef import cost_of
+from circlet.ops.work import main_op
 from circlet.options import DEFAULT_OPTIONS, Options
 
 
@@ -41,7 +43,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class OpRow:
-    """An operator: its place in the file, its kind, its name, and what it costs."""
+    """What was read of an operator: its place in the file, its kind, its name, what it costs."""
 
     number: int
     kind: str
@@ -120,8 +122,10 @@ class _Rows:
     """The rows of a network's operators, each made once."""
 
     def __init__(self, model: Model) -> None:
-        ops = [op for graph in model.graphs for op in graph.ops]
-        self._rows = {op: _op_row(number, op) for number, op in enumerate(ops)}
+        self.operators = file_operators(op for graph in model.graphs for op in graph.ops)
+        self._rows = {
+            op: _op_row(number, op) for number, ops in enumerate(self.operators) for op in ops
+        }
 
     def row(self, op: Op) -> OpRow:
         return self._rows[op]
@@ -141,8 +145,8 @@ def _totals(path: Path, model: Model, rows: _Rows) -> Totals:
     return Totals(
         str(path),
         model.source_format,
-        len(every),
-        dict(sorted(Counter(row.kind for row in every).items())),
+        len(rows.operators),
+        dict(sorted(Counter(main_op(ops).label for ops in rows.operators).items())),
         sum(row.macs for row in every),
         sum(row.bytes for row in every),
         sum(array.nbytes for array in weights.values() if array is not None),

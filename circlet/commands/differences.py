@@ -13,6 +13,7 @@ from circlet.errors import FormatError, GraphError
 from circlet.formats.options import codec_of
 from circlet.ir import Model, Op, RawAttrs, Tensor
 from circlet.ir.packed import unpacked
+from circlet.words import counted
 
 _BIASED = {"CONV_2D": 2, "CONV_3D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2}
 
@@ -120,7 +121,9 @@ def _weight_differences(where: str, a: Tensor, b: Tensor) -> Iterator[Difference
         return
     found = measures(one, other)
     if found.different:
-        share = f"{found.different:.1%} of {one.size:,} elements differ"
+        share = (
+            f"{found.different:.1%} of {counted(one.size, 'element differs', 'elements differ')}"
+        )
         yield Difference("weights", where, share, f"by at most {found.largest:.4g}")
 
 
@@ -147,7 +150,8 @@ def _type(tensor: Tensor) -> str:
         zero = quant.zero_point[0] if quant.zero_point.size else 0
         return f"{dtype}, scale {quant.scale[0]:.6g}, zero point {zero}"
     lowest, highest = quant.scale.min(), quant.scale.max()
-    return f"{dtype}, {quant.scale.size} scales on axis {quant.axis}, {lowest:.4g} to {highest:.4g}"
+    scales = f"{counted(quant.scale.size, 'scale')} on axis {quant.axis}"
+    return f"{dtype}, {scales}, {lowest:.4g} to {highest:.4g}"
 
 
 def _sizes(tensor: Tensor) -> str:

@@ -22,6 +22,7 @@ from circlet.sample import Sample
 from circlet.stored import StoredFile
 from circlet.target.targets import native_target
 from circlet.target.threads import default_threads
+from circlet.words import counted
 
 _ROOM_BYTES = 4 << 20
 _BACKEND_S = 300.0
@@ -52,7 +53,7 @@ def _checked(subject: str, check: Callable[[], str]) -> Finding:
 
 
 def _machine() -> str:
-    return f"{native_target()}, {default_threads()} threads by default"
+    return f"{native_target()}, {counted(default_threads(), 'thread')} by default"
 
 
 def _cache() -> str:
@@ -79,7 +80,7 @@ def _cache() -> str:
             fix="delete them",
         )
     _check_room(folder)
-    count = f"{len(sizes)} artifact{'' if len(sizes) == 1 else 's'}"
+    count = counted(len(sizes), "artifact")
     if others:
         count += f" ({others} of other versions)"
     return f"{folder.path}, {count}, {sum(sizes) / 1e6:.1f} MB, every hash verified"
@@ -128,4 +129,4 @@ def _backend(tell: Tell, name: str) -> str:
         (got,) = session.run([Sample(picture=picture).image()]).values()
         if not np.array_equal(got[0], scores):
             raise BackendError("the embedded sample gives a wrong answer", where=str(picture))
-    return f"{facts}; the embedded sample is exact on {len(wanted)} pictures"
+    return f"{facts}; the embedded sample is exact on {counted(len(wanted), 'picture')}"

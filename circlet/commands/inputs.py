@@ -23,6 +23,7 @@ from circlet.formats.numpy_files import holds_several
 from circlet.formats.pixels import GUESSED, KNOWN, RANGES, PixelMapping, mapping_of
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions, read_sound_input
 from circlet.runtime.session import Session
+from circlet.words import counted
 
 _LARGEST_DIGIT_SIDE = 32
 _DIGITS = 10
@@ -104,7 +105,7 @@ def read_inputs(
     if len(files) != len(values):
         names = [value.name for value in values]
         raise InputError(
-            f"{len(files)} input files given, {len(values)} wanted",
+            f"{counted(len(files), 'input file')} given, {len(values)} wanted",
             fix=f"one --input for each of {names}, in that order, or one .npz of these names",
         )
     facts = about.get("inputs", ())

@@ -15,11 +15,11 @@ from circlet.errors import CircletError, UnsupportedOp, UnsupportedOpsError
 from circlet.formats import load
 from circlet.ir import Graph, Model, Op, Shape, Tensor
 from circlet.ir.copy import copy_of
-from circlet.ops import find
-from circlet.ops.opdef import Cost, moves_bytes
+from circlet.ir.file_operators import file_operators
+from circlet.ops.opdef import cost_of
+from circlet.ops.work import main_op
 from circlet.options import Options
 from circlet.passes.fold_constants import FoldLedger
-from circlet.placement.rule import Placed
 from circlet.plan.shapes import fix_shapes
 
 Declared = Sequence[Sequence[Shape]]
@@ -96,7 +96,7 @@ class WeightRow:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryRow(MemoryUse):
-    """The working memory of a partition: its position in the plan, and how many ops it has."""
+    """The working memory of a partition: its position in the plan, how many fused operators."""
 
     partition: int
     ops: int
@@ -104,7 +104,10 @@ class MemoryRow(MemoryUse):
 
 @dataclass(frozen=True)
 class PlaceRow:
-    """Operators of one kind that one backend runs, and why others refused them."""
+    """What one backend runs of one kind, and why others refused it.
+
+    `count` operators of the file have a part in it; `sources` are their names.
+    """
 
     kind: str
     backend: str
@@ -164,9 +167,7 @@ def inspect_model(path: Path, options: Options | None = None) -> Inspection:
     )
     if not isinstance(planned, PlannedModel):
         return replace(found, unsupported=planned)
-    return replace(
-        found, memory=tuple(_memory(planned)), placement=tuple(_placement(planned.placed))
-    )
+    return replace(found, memory=tuple(_memory(planned)), placement=tuple(_placement(planned)))
 
 
 def planned_copy(model: Model, options: Options) -> PlannedModel | tuple[UnsupportedOp, ...]:
@@ -220,25 +221,22 @@ def _rows(
 
 
 def _operators(ops: Sequence[Op]) -> tuple[OperatorRow, ...]:
+    """A row for each operator of the file."""
+    rows = [_operator(parts) for parts in file_operators(ops)]
+    whole = sum(row.macs for row in rows)
+    return tuple(replace(row, macs_share=_share(row.macs, whole)) for row in rows)
+
+
+def _operator(ops: Sequence[Op]) -> OperatorRow:
     costs = [cost_of(op) for op in ops]
-    whole = sum(cost.macs for cost in costs)
-    return tuple(
-        OperatorRow(
-            source=op.name,
-            kind=op.label,
-            macs=cost.macs,
-            operations=cost.arithmetic + cost.operations,
-            bytes=cost.bytes,
-            macs_share=_share(cost.macs, whole),
-        )
-        for op, cost in zip(ops, costs, strict=True)
+    return OperatorRow(
+        source=ops[0].name,
+        kind=main_op(ops).label,
+        macs=sum(cost.macs for cost in costs),
+        operations=sum(cost.arithmetic + cost.operations for cost in costs),
+        bytes=sum(cost.bytes for cost in costs),
+        macs_share=0.0,
     )
-
-
-def cost_of(op: Op) -> Cost:
-    """What the op's record says; the bytes of its operands without one."""
-    record = find(op.label)
-    return moves_bytes(op) if record is None else record.cost(op)
 
 
 def _kinds(operators: Sequence[OperatorRow]) -> Iterator[KindRow]:
@@ -303,11 +301,12 @@ def _memory(planned: PlannedModel) -> Iterator[MemoryRow]:
             yield MemoryRow(partition=number, ops=len(part.ops), **vars(use))
 
 
-def _placement(placed: Sequence[Placed]) -> Iterator[PlaceRow]:
+def _placement(planned: PlannedModel) -> Iterator[PlaceRow]:
     """Rows of the placement table with equal kind, backend and reasons, in order of first use."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for row in placed:
+    groups: dict[tuple[str, str, str], list[Op]] = {}
+    for row in planned.placed:
         reasons = "; ".join(f"{name}: {why}" for name, why in row.refused)
-        groups.setdefault((row.op.label, row.backend, reasons), []).append(row.op.name)
-    for (kind, backend, reasons), sources in groups.items():
-        yield PlaceRow(kind, backend, len(sources), reasons, tuple(sources))
+        groups.setdefault((row.op.label, row.backend, reasons), []).append(row.op)
+    for (kind, backend, reasons), ops in groups.items():
+        sources = tuple(op.name for op in ops)
+        yield PlaceRow(kind, backend, planned.operators_in(ops), reasons, sources)

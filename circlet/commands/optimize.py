@@ -16,15 +16,15 @@ from circlet.errors import InputError
 from circlet.formats import load
 from circlet.formats.about import about
 from circlet.formats.arrays import random_array
-from circlet.formats.convert import written_format
 from circlet.formats.paths import check_apart
+from circlet.formats.registry import written_format
 from circlet.ir import Model, Tensor
 from circlet.ir.text import to_text
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.passes import Pass, PassReport, file_pipeline
 from circlet.passes.bisect import Culprit, Step
 from circlet.passes.selection import ROUNDS, described, read_list, read_pass
-from circlet.passes.totals import Totals, totals
+from circlet.passes.totals import Totals, file_totals
 from circlet.regular_files import check_replaceable, open_regular
 
 ALL = "all"
@@ -224,7 +224,7 @@ def _report(
         source_bytes=done.model.source_bytes,
         size_bytes=request.output.stat().st_size,
         before=done.before,
-        after=totals(load(request.output, request.limits)),
+        after=file_totals(load(request.output, request.limits)),
         passes=tuple(_rows(reports)),
         rounds=max((report.round for report in reports), default=0),
         settled=done.log.settled,

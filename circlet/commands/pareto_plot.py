@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from circlet.pareto.front import FrontPoint, ParetoFront
+from circlet.words import counted
 
 _WIDTH, _HEIGHT = 720, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 24, 60, 56
@@ -31,7 +32,7 @@ def front_svg(front: ParetoFront) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'width="{_WIDTH}" height="{_HEIGHT}"><style>{_STYLE}</style>',
         f'<text x="{_LEFT}" y="20">{escape(front.model)}: time and memory of '
-        f"{len(every)} placements</text>",
+        f"{counted(len(every), 'placement')}</text>",
         *_axes(scale),
         *(_dot(scale, p, "single" if p.single else "other") for p in front.others if p in every),
         _line(scale, front.points),

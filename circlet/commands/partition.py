@@ -24,6 +24,7 @@ from circlet.formats.part_files import (
 )
 from circlet.formats.registry import format_named
 from circlet.ir import Model, Tensor
+from circlet.ir.file_operators import file_operators
 from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.plan.cut import HANDLES, check_state, part_of
 from circlet.plan.partition import Partition, partition
@@ -127,10 +128,8 @@ def _saved(
         name = f"{request.model.stem}.{number:05}_{part.backend}.{suffix}"
         graph = part.graph()
         save(part_of(model, graph), request.folder / name, suffix)
-        row = PartRow(
-            name, part.backend, len(part.ops), _names(graph.inputs), _names(graph.outputs)
-        )
-        rows.append(row)
+        count, ends = len(file_operators(part.ops)), (_names(graph.inputs), _names(graph.outputs))
+        rows.append(PartRow(name, part.backend, count, *ends))
     return tuple(rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,7 @@ from circlet.costs.steps import Steps, carried_out
 from circlet.errors import InputError
 from circlet.formats import load
 from circlet.ir import Op
-from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options
+from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options, shape_words
 from circlet.pareto.find import SearchRequest, find_front
 from circlet.pareto.front import FrontPoint, read_front
 from circlet.placement.file import read_placement, rules_of, with_placement, write_placement
@@ -173,7 +174,7 @@ def _placement(steps: Steps, request: PlaceRequest, point: FrontPoint | None) ->
         tuple(_transfers(planned)),
         () if against is None else tuple(_moved(against, by_source)),
         "" if request.output is None else str(request.output),
-        None if point is None else _chosen(point),
+        None if point is None else _chosen(point, options),
     )
 
 
@@ -190,12 +191,13 @@ def _point(request: PlaceRequest) -> FrontPoint | None:
     return None if request.search is None else find_front(request.search).best(request.best)
 
 
-def _chosen(point: FrontPoint) -> Chosen:
+def _chosen(point: FrontPoint, options: Options) -> Chosen:
     time, memory = point.point
     setting = point.configuration.setting
-    run = f"--threads {setting.threads} -O {setting.level}"
+    words = ["--threads", str(setting.threads), "-O", setting.level]
     if setting.executor != DEFAULT_EXECUTOR:
-        run += f" --executor {setting.executor}"
+        words += ["--executor", setting.executor]
+    run = shlex.join([*words, *shape_words(options.shapes)])
     return Chosen(time / 1e3, memory / 2**20, run)
 
 

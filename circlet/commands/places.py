@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from circlet.errors import InputError
 from circlet.ir import Graph, Op, Tensor
+from circlet.ir.file_operators import file_operators
 
 _SHOWN = 8
 _SIMILAR = 3
@@ -19,7 +20,7 @@ def starts_named(graph: Graph, names: Sequence[str]) -> list[Tensor]:
 
     An operator stands for what it reads, constants and variables left out. A name is that of a
     source operator where there is one, and stands for all operators that descend from it, else of a
-    tensor; `op:NAME` and `tensor:NAME` say which, and `#N` is operator N of the graph, counted from
+    tensor; `op:NAME` and `tensor:NAME` say which, and `#N` is operator N of the file, counted from
     0.
 
     Raises:
@@ -73,9 +74,9 @@ def _results_of(graph: Graph, ops: Sequence[Op]) -> list[Tensor]:
 
 
 def _place(graph: Graph, text: str) -> Sequence[Op] | Tensor:
-    number = _NUMBER.fullmatch(text)
-    if number is not None and int(number[1]) < len(graph.ops):
-        return [graph.ops[int(number[1])]]
+    number, operators = _NUMBER.fullmatch(text), file_operators(graph.ops)
+    if number is not None and int(number[1]) < len(operators):
+        return operators[int(number[1])]
     kind, mark, name = text.partition(":")
     is_op, is_tensor = (mark and kind == "op"), (mark and kind == "tensor")
     wanted = name if is_op or is_tensor else text
@@ -99,7 +100,8 @@ def _ops_named(graph: Graph, name: str) -> list[Op]:
 
 
 def _ambiguous(graph: Graph, text: str, ops: Sequence[Op]) -> InputError:
-    shown = ", ".join(f"#{graph.ops.index(op)}" for op in ops[:_SHOWN])
+    numbers = [n for n, own in enumerate(file_operators(graph.ops)) if not {*ops}.isdisjoint(own)]
+    shown = ", ".join(f"#{number}" for number in numbers[:_SHOWN])
     return InputError(
         "several operators or tensors have this name",
         where=text,

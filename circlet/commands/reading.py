@@ -25,6 +25,7 @@ from circlet.commands.objects import Candidates, Detection, candidates, detectio
 from circlet.commands.poses import Pose, poses
 from circlet.errors import InputError
 from circlet.formats.arrays import decoded_picture
+from circlet.words import counted
 
 _LEAST_OBJECT_SCORE = 0.4
 _LEAST_FACE_SCORE = 0.5
@@ -143,11 +144,14 @@ def _each(
     for value, array, fact in zip(values, arrays, facts, strict=True):
         given = options.labels if options.labels is not NO_LABELS else _packed(fact)
         map_ = class_map(value, array, shapes, labels=given, input_shape=input_shape)
-        count = class_count(array, map_)
+        has_scores = given is not NO_LABELS or bool(fact.get("scores"))
+        count = class_count(array, map_, has_scores=has_scores)
         labels, warning = _labels_for(options.labels, _packed(fact), input_shape, count, map_)
         warnings += filter(None, [warning])
         counts += [count] if count else []
-        answers.append(answer(value, array, labels, options.top, classes=map_))
+        answers.append(
+            answer(value, array, labels, options.top, classes=map_, has_scores=has_scores)
+        )
         maps.append(map_)
     if options.labels is not NO_LABELS:
         unused = no_labels_fit(options.labels, counts) if counts else _no_classes(options, maps)
@@ -160,7 +164,8 @@ def _no_classes(options: ReadingOptions, maps: Sequence[ClassMap | None]) -> str
     if any(map_ is not None for map_ in maps):
         return ""
     labels = options.labels
-    return f"{labels.source}: {len(labels.names)} labels fit the classes of no output"
+    fit = counted(len(labels.names), "label fits", "labels fit")
+    return f"{labels.source}: {fit} the classes of no output"
 
 
 def _packed(fact: Mapping[str, Any]) -> Labels:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from circlet.commands.storing import store
 from circlet.formats import load
-from circlet.formats.convert import written_format
 from circlet.formats.paths import check_apart
+from circlet.formats.registry import written_format
 from circlet.ir import Shape
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.options import Shapes

@@ -12,7 +12,7 @@ import numpy as np
 
 from circlet.artifact.file import SUFFIX as ARTIFACT_SUFFIX
 from circlet.artifact.values import Value, unique_names
-from circlet.backends.registry import native_count
+from circlet.backends.registry import native_operators
 from circlet.commands.answers import Answer, dequantised
 from circlet.commands.inputs import (
     DEFAULT_PIXELS,
@@ -40,7 +40,7 @@ from circlet.formats.outputs import (
 from circlet.formats.paths import check_apart
 from circlet.formats.pixels import GUESSED, PixelMapping
 from circlet.formats.sound import DEFAULT_SOUND, SoundOptions
-from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options
+from circlet.options import DEFAULT_EXECUTOR, DEFAULT_OPTIONS, Options, shape_words
 from circlet.placement.file import with_placement
 from circlet.regular_files import check_replaceable, write_file
 from circlet.runtime.artifacts import ArtifactSource, artifact_source
@@ -124,7 +124,7 @@ class RunReport:
         seconds: Wall time by part: "load", and "compile", "cache" or "resize".
         times: Wall time of the runs.
         threads: Threads of each run.
-        native_ops, ops: Operators in generated code, and in all.
+        native_ops, ops: Operators of the file in native code, and in all.
         placement: The placement table.
         expected: For the embedded sample, the label of the picture.
         precision: What operands of float products are rounded to.
@@ -211,7 +211,7 @@ def _report(
 ) -> RunReport:
     about = _about(session)
     undrawn = f"{request.draw} is not written: {_NOTHING}" if request.draw and not drawing else ""
-    backends = [str(row["backend"]) for row in session.placement]
+    native, operators = native_operators(session.opened.metadata)
     return RunReport(
         model=sample.title if sample else str(request.model),
         signature=str(about.get("signature", "")),
@@ -230,8 +230,8 @@ def _report(
         seconds=session.opened.seconds,
         times=times,
         threads=session.threads,
-        native_ops=native_count(backends),
-        ops=len(backends),
+        native_ops=native,
+        ops=operators,
         placement=session.placement,
         expected=sample.expected if sample and not request.inputs else "",
         warnings=(
@@ -294,8 +294,7 @@ def _alternative(request: RunRequest, pixels: Sequence[PixelMapping | None]) -> 
         words += ["--input", str(path)]
     if request.labels:
         words += ["--labels", str(request.labels)]
-    for name, sizes in request.options.shapes:
-        words += ["--shape", f"{name}={'x'.join(map(str, sizes))}"]
+    words += shape_words(request.options.shapes)
     if guessed.alternative:
         words.append(f"--pixels={guessed.alternative}")
     elif guessed.is_signed:

@@ -17,6 +17,7 @@ from circlet.ir import Graph, Op, Tensor
 from circlet.ir.text import shape_text
 from circlet.options import DEFAULT_OPTIONS, Options
 from circlet.plan.partition import Partition
+from circlet.words import counted
 
 STAGES = ("model", "lowered", "plan")
 FORMATS = ("text", "dot")
@@ -156,7 +157,7 @@ def _part_lines(
     numbers: Mapping[Tensor, int],
 ) -> Iterator[str]:
     shown = compiler.linear_plan(part) if isinstance(compiler, ShowsPlan) else None
-    yield f"partition {number} [{part.backend}]: {len(part.ops)} operators"
+    yield f"partition {number} [{part.backend}]: {counted(len(part.ops), 'fused operator')}"
     yield "{"
     for index, op in enumerate(part.ops):
         yield f"  {_op_text(op, first + index, numbers)} from {op.name}"

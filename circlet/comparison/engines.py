@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from circlet.words import counted
+
 Arrays = list[np.ndarray]
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16"}
 
@@ -257,7 +259,7 @@ def circlet(task: Task) -> Engine:
     """Circlet's bound call."""
     from circlet import __version__
     from circlet.artifact.values import unique_names
-    from circlet.backends.registry import native_count
+    from circlet.backends.registry import native_operators
     from circlet.runtime.session import Session
 
     precision = _PRECISIONS.get(task.kind, "f32")
@@ -275,10 +277,9 @@ def circlet(task: Task) -> Engine:
     arrays = task.arrays
     settings = {"threads": str(task.threads), "precision": precision, "target": target}
     settings |= {"level": level} if level != "O2" else {}
-    backends = [str(row["backend"]) for row in session.placement]
-    if native_count(backends) < len(backends):
-        slow = len(backends) - native_count(backends)
-        settings[IN_NUMPY] = f"{slow} of {len(backends)} operators"
+    native, operators = native_operators(session.opened.metadata)
+    if native < operators:
+        settings[IN_NUMPY] = f"{operators - native} of {operators} operators"
     results = unique_names(session.outputs)
     if any(value.is_dynamic for value in session.outputs):
         settings["call"] = "Session.run, as shapes of outputs depend on the data"
@@ -350,7 +351,9 @@ def _in_order(names: Sequence[str], task: Task) -> Arrays:
     if set(names) == set(task.inputs):
         return [task.inputs[name] for name in names]
     if len(names) != len(task.inputs):
-        raise CannotRunError(f"it sees {len(names)} inputs, the file has {len(task.inputs)}")
+        raise CannotRunError(
+            f"it sees {counted(len(names), 'input')}, the file has {len(task.inputs)}"
+        )
     return task.arrays
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from circlet.words import counted
+
 TOLERANCES = {"fp32": 1e-3, "integer": 0.25, "hybrid": 0.25}
 """Largest difference that goes unmarked, by class, in parts of an output's range.
 
@@ -34,7 +36,7 @@ class Difference:
 def difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> Difference:
     """The largest over all outputs, matched by name, else by position."""
     if len(ours) != len(theirs):
-        return Difference(np.inf, None, f"{len(theirs)} outputs instead of {len(ours)}")
+        return Difference(np.inf, None, f"{counted(len(theirs), 'output')} instead of {len(ours)}")
     names = list(ours) if set(ours) == set(theirs) else list(theirs)
     found = [_one(a, theirs[name]) for a, name in zip(ours.values(), names, strict=True)]
     steps = [one.steps for one in found if one.steps is not None]

@@ -11,7 +11,7 @@ from circlet.artifact.writer import artifact_bytes
 from circlet.backends.base import Compiled, CompiledPartition
 from circlet.compiler.planning import PlannedModel
 from circlet.errors import GraphError
-from circlet.ir import Graph, Tensor
+from circlet.ir import Graph, Op, Tensor
 from circlet.ops.state import continued_inputs, initial_bytes, variables
 from circlet.options import DEFAULT_EXECUTOR, Options
 from circlet.plan.branches import work_of_ops
@@ -63,8 +63,18 @@ def metadata_of(planned: PlannedModel, facts: Sequence[Mapping[str, object]]) ->
         "inputs": [values.inputs.index(t) for t in values.inputs],
         "outputs": [values.number(t) for t in values.outputs],
         "partitions": parts,
+        "operators": len(planned.operators),
+        "operators_of": _operators_of(planned),
         "placement": [[r.op.label, r.op.name, r.backend, list(r.refused)] for r in planned.placed],
     }
+
+
+def _operators_of(planned: PlannedModel) -> dict[str, int]:
+    """How many operators of the file each backend runs, in whole or in part."""
+    ops: dict[str, list[Op]] = {}
+    for row in planned.placed:
+        ops.setdefault(row.backend, []).append(row.op)
+    return {name: planned.operators_in(own) for name, own in ops.items()}
 
 
 def _described(options: Options) -> dict[str, object]:

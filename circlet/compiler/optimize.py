@@ -17,7 +17,7 @@ from circlet.ops.verify import violations
 from circlet.passes import Pass, PassLog, PassManager, PassReport, file_pipeline
 from circlet.passes.bisect import Bisection, bisect
 from circlet.passes.selection import ROUNDS, charged, read_pass
-from circlet.passes.totals import Totals, totals
+from circlet.passes.totals import Totals, file_totals, totals
 from circlet.stored import Bytes, Stored, StrPath
 
 Source = StrPath | Bytes | Stored | Model
@@ -31,7 +31,8 @@ class Optimized:
 
     Attributes:
         model: The model, to be saved or run.
-        before, after: Operators, multiply-accumulates, bytes moved, bytes of constants.
+        before, after: Operators, of the file and of the model, multiply-accumulates, bytes moved,
+            bytes of constants.
         log: What each run of a pass changed, in the user's names.
         dropped: Names of metadata that no longer fit the operators, and are left out.
     """
@@ -46,6 +47,7 @@ class Optimized:
         """Write the model, with the origins of its operators, in the format of the file's name.
 
         Raises:
+            InputError: The name ends as those of no format.
             FormatError: The format cannot say something; the message names the operator.
             FileError: The file cannot be written.
         """
@@ -81,7 +83,7 @@ class Optimizer:
         if not self.model.graphs:
             raise GraphError("the model holds no graph", where=self.model.source_path)
         unknown = _sound(self.model)
-        self._before, self._log = totals(self.model), PassLog()
+        self._before, self._log = file_totals(self.model), PassLog()
         budget = limits.memory_budget(self.model.source_bytes or self._before.constant_bytes)
         self._manager = PassManager(charged(passes, budget), check, rounds, unknown)
 

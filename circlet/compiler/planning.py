@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
 from circlet.artifact.values import TEXT_BYTES, unique_names
@@ -14,7 +15,7 @@ from circlet.compiler.loop_rooms import give_room
 from circlet.compiler.partitioning import partitioned
 from circlet.compiler.template import Template
 from circlet.errors import BackendError, CircletError, GraphError, InputError, LimitError
-from circlet.ir import DType, Graph, Model, Origin, Tensor
+from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir.origin import free_id
 from circlet.ir.regions import reachable
 from circlet.limits import MemoryBudget
@@ -54,6 +55,7 @@ class PlannedModel:
         partitions: In the order of execution, after the passes of their backends.
         open_sizes: The dimensions of the inputs that the file leaves open.
         compilers: The backends at work, in the order of the options.
+        operators: The origin of each operator of the file.
         loop_room: For how many turns some loops have room; 0 where none may need more.
     """
 
@@ -63,7 +65,15 @@ class PlannedModel:
     partitions: list[Partition]
     open_sizes: dict[Tensor, tuple[int, ...]]
     compilers: Sequence[PartitionCompiler]
+    operators: Sequence[Origin] = ()
     loop_room: int = 0
+
+    def operators_in(self, ops: Sequence[Op]) -> int:
+        """How many operators of the file some ops, and graphs that they run, have a part in."""
+        inner = (graph for op in ops for region in op.regions for graph in reachable(region))
+        parts = chain(ops, (op for graph in inner for op in graph.ops))
+        ids = {source.id for op in parts for source in op.origin.sources}
+        return sum(any(source.id in ids for source in own.sources) for own in self.operators)
 
     @property
     def shapes(self) -> Shapes:
@@ -142,7 +152,9 @@ def plan(
     by_name = {compiler.name: compiler for compiler in compilers}
     optimized = [_optimized(part, by_name[part.backend]) for part in parts]
     _charge_values(graph, optimized, budget)
-    return PlannedModel(job, model, placed, optimized, open_sizes, compilers, loop_room)
+    return PlannedModel(
+        job, model, placed, optimized, open_sizes, compilers, template.operators, loop_room
+    )
 
 
 def _compilers(job: CompileJob) -> list[PartitionCompiler]:

@@ -14,6 +14,7 @@ from circlet.formats.about import about, graph_number
 from circlet.ir import DType, Graph, Model, Op, Origin, Tensor
 from circlet.ir import verify as ir_verify
 from circlet.ir.copy import copy_of, copy_of_main
+from circlet.ir.file_operators import file_operators
 from circlet.ir.origin import free_id
 from circlet.ir.regions import BRANCHES, call_depth, check_unfolded, reachable
 from circlet.limits import Limits, MemoryBudget
@@ -46,6 +47,7 @@ class Template:
         digest: The hash of the bytes that it was read from, in hexadecimal; "" for a `Model`.
         budget: What its constants took of the memory that is allowed.
         about: What the file says of the network to people, as `circlet.formats.about` has it.
+        operators: The origin of each operator of the file that its entry point reaches.
         words: What rules may call source operators, by id, where the options have such rules.
         derived: What passes made of constants, for sizes of the inputs that come later.
     """
@@ -57,6 +59,7 @@ class Template:
     about: Mapping[str, object] = field(default_factory=dict)
     words: Mapping[int, frozenset[str]] = field(default_factory=dict)
     derived: Derived = field(default_factory=Derived)
+    operators: tuple[Origin, ...] = ()
 
     @staticmethod
     def read(source: Source, options: Options) -> Template:
@@ -82,6 +85,8 @@ class Template:
         number = graph_number(model, options.signature)
         words = words_of_sources(model) if options.backend_of_source else {}
         _enter_at(model, options.signature)
+        ops = (op for graph in reachable(model.main) for op in graph.ops)
+        operators = tuple(parts[0].origin for parts in file_operators(ops))
         budget = options.limits.memory_budget(model.source_bytes or _constants_bytes(model))
         if was_checked:
             _simplify(model, budget)
@@ -95,9 +100,8 @@ class Template:
                 if tensor.is_constant
             }
         )
-        return Template(
-            model, names, budget, about=about(model, options.signature, number), words=words
-        )
+        said = about(model, options.signature, number)
+        return Template(model, names, budget, about=said, words=words, operators=operators)
 
     @property
     def is_whole(self) -> bool:

@@ -16,8 +16,7 @@ from circlet.artifact.digest import digest
 from circlet.ir import Op, Quantization, Tensor
 from circlet.ir.regions import reachable
 from circlet.ir.text import attributes_text, shape_text
-from circlet.ops import find
-from circlet.ops.opdef import Cost, moves_bytes
+from circlet.ops.opdef import Cost, cost_of, moves_bytes
 
 _MOST_VALUES = 64
 _DENSITY_STEPS = 20
@@ -72,7 +71,7 @@ class Signature(NamedTuple):
 def signature_of(op: Op) -> Signature:
     """The signature of an op; regions count by their operators."""
     text = "\n".join(_lines(op))
-    cost = cost_of(op)
+    cost = _whole_cost(op)
     constants = [t for t in op.inputs if t is not None and t.is_constant]
     weights = float(sum(tensor.size_bytes for tensor in constants))
     moved = moves_bytes(op).bytes
@@ -84,17 +83,12 @@ def signature_of(op: Op) -> Signature:
     return Signature(digest(text.encode()).hex(), op.label, group, _types(op), features, moved)
 
 
-def cost_of(op: Op) -> Cost:
+def _whole_cost(op: Op) -> Cost:
     """What the record of an op says, with that of the graphs that it runs, loops turning once."""
-    costs = [_own_cost(op)]
+    costs = [cost_of(op)]
     for graph in {graph for region in op.regions for graph in reachable(region)}:
-        costs += map(_own_cost, graph.ops)
+        costs += map(cost_of, graph.ops)
     return Cost(*(sum(column) for column in zip(*costs, strict=True)))
-
-
-def _own_cost(op: Op) -> Cost:
-    record = find(op.label)
-    return moves_bytes(op) if record is None else record.cost(op)
 
 
 def _types(op: Op) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from circlet.formats.pixel_evidence import pixel_mapping
 from circlet.formats.pixels import picture_layout
+from circlet.formats.score_evidence import gives_scores
 from circlet.formats.tflite_metadata import ENTRY, GraphFacts, TensorFacts, read_graph_facts
 from circlet.ir import Graph, Model, Tensor
 
@@ -36,7 +37,7 @@ def about(model: Model, signature: str = "", number: int = 0) -> dict[str, objec
         "signature": signature or next(iter(own), ""),
         "signatures": [s.key for s in model.signatures[:_MOST_SIGNATURES]],
         "inputs": [_input(graph, t, fact) for t, fact in _paired(graph.inputs, facts.inputs)],
-        "outputs": [_output(fact) for _, fact in _paired(graph.outputs, facts.outputs)],
+        "outputs": [_output(graph, t, fact) for t, fact in _paired(graph.outputs, facts.outputs)],
         "warnings": warnings,
     }
 
@@ -60,8 +61,8 @@ def _input(graph: Graph, tensor: Tensor, facts: TensorFacts) -> dict[str, object
     return found
 
 
-def _output(facts: TensorFacts) -> dict[str, object]:
-    found: dict[str, object] = {}
+def _output(graph: Graph, tensor: Tensor, facts: TensorFacts) -> dict[str, object]:
+    found: dict[str, object] = {"scores": gives_scores(graph, tensor)}
     if facts.name:
         found["name"] = facts.name
     if facts.threshold is not None:

@@ -28,6 +28,7 @@ from circlet.formats.pixels import (
 from circlet.limits import DEFAULT_LIMITS
 from circlet.regular_files import open_regular
 from circlet.small_dtypes import SMALL_BITS, dtype_named
+from circlet.words import counted
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -200,7 +201,7 @@ def _read_lines(path: Path, wanted: Wanted, memory_bytes: int) -> np.ndarray:
         check_unpacked(2 * os.fstat(file.fileno()).st_size, memory_bytes, path)
         lines = file.read().splitlines()
     if len(lines) != prod(wanted.shape):
-        raise _misfit(path, wanted, f"it has {len(lines)} lines")
+        raise _misfit(path, wanted, f"it has {counted(len(lines), 'line')}")
     return np.array(lines, object).reshape(wanted.shape)
 
 

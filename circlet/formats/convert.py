@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from circlet.errors import InputError
 from circlet.formats import load, save
 from circlet.formats.origin_json import write_origins_json
 from circlet.formats.paths import check_apart
-from circlet.formats.registry import Format, all_formats, format_of_suffix
+from circlet.formats.registry import written_format
 from circlet.ir import Model
+from circlet.ir.file_operators import file_operators
 from circlet.limits import DEFAULT_LIMITS, Limits
 
 
@@ -64,22 +64,6 @@ def convert(
         chosen.name,
         target.stat().st_size,
         len(written.graphs),
-        sum(len(graph.ops) for graph in written.graphs),
+        sum(len(file_operators(graph.ops)) for graph in written.graphs),
         sum(len(graph.tensors) for graph in written.graphs),
     )
-
-
-def written_format(target: Path) -> Format:
-    """The format that a file's name asks for; InputError where none of that name is written."""
-    chosen = format_of_suffix(target.suffix)
-    if chosen is None or chosen.write is None:
-        raise InputError(
-            "the suffix names no format" if chosen is None else "this format is only read",
-            where=str(target),
-            fix=f"end the name in one of {', '.join(_written_suffixes())}",
-        )
-    return chosen
-
-
-def _written_suffixes() -> list[str]:
-    return [suffix for known in all_formats() if known.write for suffix in known.suffixes]

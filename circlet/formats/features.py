@@ -21,6 +21,7 @@ from circlet.formats.spectra import (
     povey,
     timing,
 )
+from circlet.words import counted
 
 WAVEFORM = "none"
 _LEAST = 1e-6
@@ -202,7 +203,7 @@ def check_computable(choice: Chosen, rate: int, memory_bytes: int, path: Path) -
         raise InputError(
             f"the features {choice.name!r} cannot be computed at {rate} samples a second",
             where=str(path),
-            why=f"a frame has {length} samples, at least {_LEAST_SAMPLES} are needed"
+            why=f"a frame has {counted(length, 'sample')}, at least {_LEAST_SAMPLES} are needed"
             + (f" and at most {most} for {choice.width} frequencies" if is_spectrum else ""),
             fix="give the rate that the network was trained on with --rate",
         )
@@ -278,6 +279,6 @@ def _misfit(wanted: Wanted, where: str, why: str) -> InputError:
     return InputError(
         f"a sound does not fit input {wanted.name!r}",
         where=where,
-        why=f"{wanted.dtype} {list(wanted.shape)}, {count} elements, {why}",
+        why=f"{wanted.dtype} {list(wanted.shape)}, {counted(count, 'element')}, {why}",
         fix=f"--features NAME, one of {', '.join(NAMES)}; or pass the features as .npy",
     )

@@ -18,7 +18,14 @@ from circlet.errors import (
 from circlet.formats.flatbuffer import Reader
 from circlet.formats.origin_tables import says_more
 from circlet.formats.read_model import open_tables, unknown_file
-from circlet.formats.registry import Format, all_formats, format_named, format_of, format_of_suffix
+from circlet.formats.registry import (
+    Format,
+    all_formats,
+    format_named,
+    format_of,
+    format_of_suffix,
+    written_format,
+)
 from circlet.ir import Model
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.regular_files import write_file
@@ -96,11 +103,13 @@ def save(
     """Write the model to a file, whole or not at all.
 
     `format` is that of the file name's ending when None; the rest is as for `dumps`.
+
+    Raises:
+        InputError: No format has this ending, or this name.
     """
     check_type(path, str | os.PathLike, "path", "the path of the file to write")
     target = Path(path)
-    known = None if format else format_of_suffix(target.suffix)
-    data = _encode(model, known.name if known else format, origins)
+    data = _encode(model, format or written_format(target).name, origins)
     write_file(target, data, 0o666, "the model file")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from circlet.errors import FormatError
 from circlet.ir import DType, Tensor
+from circlet.words import counted
 
 COMPRESSION = "compression_type"  # the field of the schema's tensors
 _HUFFMAN = "HUFFMAN"
@@ -116,7 +117,7 @@ def huffman_decoded(stored: np.ndarray, elements: int, where: str) -> np.ndarray
         return np.broadcast_to(np.uint8(node), elements)
     found = _decode(data, tree_bits, tree_bits + code_bits, node, elements)
     if found is None:
-        raise _broken(where, f"the codes do not stand for {elements} elements")
+        raise _broken(where, f"the codes do not stand for {counted(elements, 'element')}")
     return found
 
 

@@ -17,6 +17,7 @@ from circlet.ir.origin import free_id
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.regular_files import write_file
 from circlet.stored import stored
+from circlet.words import counted
 
 _SHOWN = 8
 Sources = Mapping[str, list[str]]
@@ -71,10 +72,11 @@ def set_origins(model: Model, sources: Sources) -> None:
     named = dict(zip(operator_names(ops), ops, strict=True))
     unknown = [name for name in sources if name not in named]
     if unknown:
+        shown = ", ".join(list(named)[:_SHOWN])
         raise InputError(
             "origins are given of operators that the network has not",
             where=", ".join(unknown[:_SHOWN]),
-            why=f"it has {len(ops)} operators, such as {', '.join(list(named)[:_SHOWN])}",
+            why=f"it has {counted(len(ops), 'operator')}, such as {shown}",
             fix="give the origins that were written with this very file",
         )
     first = free_id(op.origin for op in ops)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from circlet.errors import InputError
+from circlet.words import counted
 
 KNOWN, IMPLIED, GUESSED = "known", "implied", "guessed"
 _WHITE = 255.0
@@ -225,7 +226,7 @@ def _for_channels(numbers: Sequence[float], channels: int) -> np.ndarray:
         return np.array([*numbers, float(np.mean(numbers))])
     raise InputError(
         "a mean and deviation for each channel, or one for all, is needed",
-        why=f"{len(numbers)} are given for {channels} channels",
+        why=f"{len(numbers)} are given for {counted(channels, 'channel')}",
     )
 
 

@@ -26,6 +26,7 @@ from circlet.ir.quant import link_blocks
 from circlet.ir.regions import call_depth, link_regions
 from circlet.limits import DEFAULT_LIMITS, Limits
 from circlet.ops.micro_decode import MICRO_DECODE
+from circlet.words import counted
 
 _MODEL_FIELDS = {
     *("version", "description", "operator_codes", "subgraphs", "buffers"),
@@ -81,7 +82,7 @@ def _check_depth(model: Model, limits: Limits) -> None:
     if depth > limits.call_depth:
         raise LimitError(
             "graphs call each other too deeply",
-            why=f"{depth} levels, the limit is {limits.call_depth}",
+            why=f"{counted(depth, 'level')}, the limit is {limits.call_depth}",
         )
 
 

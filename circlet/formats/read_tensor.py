@@ -13,6 +13,7 @@ from circlet.formats.micro_tables import MicroTable, looked_up_bytes
 from circlet.ir import DType, OpaqueQuant, Quantization, Sparsity, Tensor
 from circlet.ir.quant import BlockIndices, QuantDetails
 from circlet.limits import Limits
+from circlet.words import counted
 
 _READ = {
     *("shape", "shape_signature", "has_rank", "type", "buffer", "name"),
@@ -204,7 +205,7 @@ def _zero_points(stored: Table, scale: np.ndarray, where: str) -> np.ndarray:
         raise GraphError(
             "scales and zero points differ in number",
             where=where,
-            why=f"{scale.size} scales, {zero_point.size} zero points",
+            why=f"{counted(scale.size, 'scale')}, {zero_point.size} zero points",
         )
     value = zero_point[0] if zero_point.size else 0
     return np.full(scale.size, value, np.int64)

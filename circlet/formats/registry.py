@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from circlet.errors import FormatError
+from circlet.errors import FormatError, InputError
 from circlet.formats import schema
 from circlet.ir import Model
 from circlet.limits import Limits
@@ -95,6 +95,19 @@ def storing_passes(name: str) -> tuple[str, ...]:
 def format_of_suffix(suffix: str) -> Format | None:
     """The kind whose file names end so."""
     return _first(lambda known: suffix.lower() in known.suffixes)
+
+
+def written_format(target: Path) -> Format:
+    """The format that a file's name asks for; InputError where none of that name is written."""
+    chosen = format_of_suffix(target.suffix)
+    if chosen is None or chosen.write is None:
+        suffixes = [suffix for known in all_formats() if known.write for suffix in known.suffixes]
+        raise InputError(
+            "the suffix names no format" if chosen is None else "this format is only read",
+            where=str(target),
+            fix=f"end the name in one of {', '.join(suffixes)}",
+        )
+    return chosen
 
 
 def format_of(data: memoryview) -> Format | None:

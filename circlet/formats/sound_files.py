@@ -16,6 +16,7 @@ from circlet.errors import CircletError, FileError, InputError
 from circlet.formats.arrays import check_unpacked
 from circlet.limits import DEFAULT_LIMITS
 from circlet.regular_files import open_regular
+from circlet.words import counted
 
 Samples = npt.NDArray[np.float64]
 
@@ -76,7 +77,7 @@ def _wanted_frames(count: int, rate: int, seconds: float | None) -> int:
 def _check_form(rate: int, channels: int, path: Path) -> None:
     if rate in _RATES and 1 <= channels <= _MOST_CHANNELS:
         return
-    why = f"{channels} channels of {rate} samples a second"
+    why = f"{counted(channels, 'channel')} of {rate} samples a second"
     fix = f"give a sound of at most {_MOST_CHANNELS} channels and {_RATES[-1]} samples a second"
     raise FileError("a sound file cannot be read", where=str(path), why=why, fix=fix)
 

@@ -18,6 +18,7 @@ from circlet.ir import Graph, Model, Tensor
 from circlet.runtime.calls import BoundCall
 from circlet.runtime.session import Session
 from circlet.stored import Stored
+from circlet.words import counted
 
 Source = Stored | bytes
 _UNALLOCATED = "Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first"
@@ -73,7 +74,9 @@ class Subgraph:
         """The tensor of a file's index; an error that is a `kind` for one that there is not."""
         index, count = checked_index(index, "tensor_index"), len(self.graph.tensors)
         if not 0 <= index < count:
-            error = InputError(f"there is no tensor {index}", why=f"the graph has {count} tensors")
+            error = InputError(
+                f"there is no tensor {index}", why=f"the graph has {counted(count, 'tensor')}"
+            )
             raise also(
                 error, kind, f"Invalid tensor index {index} exceeds max tensor index {count}"
             )

@@ -11,6 +11,7 @@ from circlet.ir.dtype import DType
 from circlet.ir.graph import Shape, Sparsity, Tensor
 from circlet.ir.quant import BlockIndices, OpaqueQuant, QuantDetails, Quantization
 from circlet.ir.text_values import Cursor
+from circlet.words import counted
 
 _QUANT = ("scale", "zero", "axis", "min", "max", "blockwise", "details")
 _OPTIONS = (*_QUANT, "variable", "default", "sparsity", "extra")
@@ -50,7 +51,7 @@ def parse_inline_data(tensor: Tensor, cursor: Cursor) -> np.ndarray:
         cursor.fail("only constants of plain types and known sizes have inline data", back=1)
     sizes = tensor.static_shape
     if prod(sizes) != len(values):
-        cursor.fail(f"{prod(sizes)} elements expected, not {len(values)}", back=1)
+        cursor.fail(f"{counted(prod(sizes), 'element')} expected, not {len(values)}", back=1)
     try:
         data = np.array(values, tensor.dtype.numpy).reshape(sizes)
     except (OverflowError, ValueError) as error:

@@ -8,6 +8,7 @@ from circlet.ir import Op, Shape, Tensor
 from circlet.ops.geometry import SAME_UPPER
 from circlet.ops.opdef import Rule
 from circlet.ops.operands import QUANTISED, limits, operand
+from circlet.words import counted
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
 _MOST = 1 << 16
@@ -20,7 +21,7 @@ def rank_is(index: int, rank: int, name: str) -> Rule:
         tensor = operand(op, index)
         return len(tensor.shape) == rank or not tensor.has_rank
 
-    return Rule(f"{name}_rank", holds, f"the {name} must have {rank} dimensions")
+    return Rule(f"{name}_rank", holds, f"the {name} must have {counted(rank, 'dimension')}")
 
 
 def has_last_axis(index: int) -> Rule:

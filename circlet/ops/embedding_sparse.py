@@ -11,6 +11,7 @@ from circlet.errors import GraphError
 from circlet.ir import DType, Op, Shape
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, moves_bytes, register
 from circlet.ops.operands import infer_ranked, known_ints, operand, present, when_ranked
+from circlet.words import counted
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def _lists(op: Op, indices: np.ndarray, sizes: tuple[int, ...]) -> np.ndarray:
     lists = np.zeros(len(indices), np.int64)
     for axis, size in enumerate(sizes):
         if ((indices[:, axis] < 0) | (indices[:, axis] >= size)).any():
-            why = f"along axis {axis} there are {size} lists"
+            why = f"axis {axis} has {counted(size, 'list')}"
             raise GraphError("an index lies outside of its axis", where=op.name, why=why)
         lists = lists * size + indices[:, axis]
     return lists
@@ -64,7 +65,7 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     if min(sizes, default=0) < 0:
         raise GraphError("a size is negative", where=op.name, why=f"sizes {list(sizes)}")
     if ((ids < 0) | (ids >= len(table))).any():
-        why = f"the table has {len(table)} rows"
+        why = f"the table has {counted(len(table), 'row')}"
         raise GraphError("an id names no row of the table", where=op.name, why=why)
     result = np.zeros((prod(sizes), *table.shape[1:]), np.float32)
     lists = _lists(op, indices, sizes)

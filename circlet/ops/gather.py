@@ -24,6 +24,7 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.split import from_front
+from circlet.words import counted
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,8 @@ def _evaluate_gather_nd(op: Op, inputs: Arrays) -> list[np.ndarray]:
     data, indices = present(inputs[0]), present(inputs[1])
     depth = indices.shape[-1] if indices.ndim else 0
     if not 1 <= depth <= data.ndim:
-        why = f"the last axis holds {depth} indices, the data have {data.ndim} axes"
+        held = f"the last axis holds {counted(depth, 'index', 'indices')}"
+        why = f"{held}, the data have {counted(data.ndim, 'axis', 'axes')}"
         raise GraphError("GATHER_ND's indices do not fit its data", where=op.name, why=why)
     places = tuple(_inside(op, indices[..., i], data.shape[i]) for i in range(depth))
     return [data[places]]

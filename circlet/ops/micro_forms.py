@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from circlet.ir import DType, Tensor
+from circlet.words import counted
 
 LOOK_UP, HUFFMAN, PRUNED = range(3)
 HEAD_BYTES, VERSION = 16, 1
@@ -44,7 +45,7 @@ def channels_of(tensor: Tensor) -> Channels:
         return Channels(1, False)
     count, is_last = quant.scale.size, quant.axis == len(sizes) - 1
     if quant.axis not in (0, len(sizes) - 1) or sizes[quant.axis] != count:
-        raise BrokenFormError(f"{count} scales along axis {quant.axis} of {list(sizes)}")
+        raise BrokenFormError(f"{counted(count, 'scale')} along axis {quant.axis} of {list(sizes)}")
     return Channels(count, is_last)
 
 
@@ -173,7 +174,7 @@ def _symbols(data: bytes, count: int, entries: list[int], shift: int, first: int
     """
     end, place = len(data) * _BYTE, 0
     if count > end:
-        raise BrokenFormError(f"{count} codes in {end} bits")
+        raise BrokenFormError(f"{counted(count, 'code')} in {end} bits")
     found: list[int] = []
     for _ in range(count):
         used, at = first, _bits(data, place, first)
@@ -186,7 +187,9 @@ def _symbols(data: bytes, count: int, entries: list[int], shift: int, first: int
             raise BrokenFormError(f"entry {at} of a table of {len(entries)}")
         place -= max(0, used - (entries[at] >> shift & 15))
         if place > end:
-            raise BrokenFormError(f"the codes of {count} elements end after {len(found)}")
+            raise BrokenFormError(
+                f"the codes of {counted(count, 'element')} end after {len(found)}"
+            )
         found.append(entries[at] & 0xFFFF)
     return found
 
@@ -201,7 +204,7 @@ def _bits(data: bytes, place: int, count: int) -> int:
 def _fields(encoded: np.ndarray, bits: int, count: int) -> np.ndarray:
     """So many numbers of so many bits each, as uint8."""
     if encoded.size * _BYTE < bits * count:
-        raise BrokenFormError(f"{count} fields of {bits} bits in {encoded.size} bytes")
+        raise BrokenFormError(f"{counted(count, 'field')} of {bits} bits in {encoded.size} bytes")
     single = np.unpackbits(encoded, count=bits * count).reshape(count, bits)
     return (np.packbits(single, 1) >> (_BYTE - bits)).reshape(count)
 

@@ -63,7 +63,7 @@ def _checked_splits(op: Op, splits: np.ndarray, count: int) -> list[int]:
         raise GraphError(
             "row splits do not fit the values",
             where=op.name,
-            why=f"there are {count} values, splits must rise from 0 to that",
+            why=f"splits must rise from 0 to {count}, the number of values",
         )
     return bounds
 

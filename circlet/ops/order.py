@@ -24,6 +24,7 @@ from circlet.ops.operands import (
 from circlet.ops.parts import by_rows, stable_order
 from circlet.ops.slicing import ints
 from circlet.ops.split import from_front
+from circlet.words import counted
 
 _SORT_WORK = 8  # of an element, in visits
 _NUMBERS = ("FLOAT32", "FLOAT64", "INT8", "UINT8", "INT16", "INT32", "INT64")
@@ -90,7 +91,7 @@ def _evaluate_reverse_sequence(op: Op, inputs: Arrays) -> list[np.ndarray]:
     seq, batch = sequence_axes(op, data.ndim)
     exists = seq != batch and 0 <= seq < data.ndim and 0 <= batch < data.ndim
     if not exists or len(lengths) != data.shape[batch]:
-        why = f"axes {seq} and {batch} of {data.shape}, {len(lengths)} lengths"
+        why = f"axes {seq} and {batch} of {data.shape}, {counted(len(lengths), 'length')}"
         raise GraphError("REVERSE_SEQUENCE's operands do not fit", where=op.name, why=why)
     result = data.copy()
     turned, source = (np.moveaxis(array, (batch, seq), (0, 1)) for array in (result, data))

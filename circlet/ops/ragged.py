@@ -13,6 +13,7 @@ from circlet.ir import Op, Shape
 from circlet.ops.guard import current_guard
 from circlet.ops.opdef import Arrays, OpDef, Rule, TensorType, register
 from circlet.ops.operands import known_ints, operand, present
+from circlet.words import counted
 
 Int64 = npt.NDArray[np.int64]
 
@@ -66,11 +67,11 @@ def _rows_of(op: Op, kind: str, partition: np.ndarray, parents: int) -> Int64:
     if kind == _SPLITS:
         counts = np.diff(numbers)
         if len(numbers) != parents + 1 or numbers[0] != 0 or (counts < 0).any():
-            raise _damaged(op, f"row splits of {parents} rows must rise from 0")
+            raise _damaged(op, f"row splits of {counted(parents, 'row')} must rise from 0")
         _check(op, int(numbers[-1]) * 8)
         numbers = np.repeat(np.arange(parents), counts)
     elif ((numbers < 0) | (numbers >= parents)).any():
-        raise _damaged(op, f"a row number lies outside of {parents} rows")
+        raise _damaged(op, f"a row number lies outside of {counted(parents, 'row')}")
     return numbers
 
 
@@ -97,7 +98,7 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     asked = [int(size) for size in wanted.reshape(-1)]
     sizes = (asked or [-1] * _rank(op))[: len(partitions) + 1]
     if len(sizes) <= len(partitions) or first < 0:
-        raise _damaged(op, f"sizes {asked} are asked for, and there are {first} rows")
+        raise _damaged(op, f"sizes {asked} are asked for, of {counted(first, 'row')}")
     sizes[0] = first if sizes[0] < 0 else sizes[0]
     _check(op, 8 * first)
     places = np.arange(first)
@@ -117,7 +118,8 @@ def _scattered(
 ) -> np.ndarray:
     values, default = arrays
     if len(places) != len(values):
-        raise _damaged(op, f"there are {len(values)} values for {len(places)} places")
+        counts = f"{counted(len(values), 'value')} for {counted(len(places), 'place')}"
+        raise _damaged(op, counts)
     _check(op, prod(sizes) * prod(values.shape[1:]) * values.itemsize)
     result = np.full((prod(sizes), *values.shape[1:]), default.reshape(-1)[0], values.dtype)
     result[places[kept]] = values[kept]

@@ -24,6 +24,7 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.slicing import ints, lists
+from circlet.words import counted
 
 
 def _sizes_not_negative(index: int) -> Rule:
@@ -140,7 +141,9 @@ def _value_is_one(op: Op) -> bool:
 def _evaluate_fill(op: Op, inputs: Arrays) -> list[np.ndarray]:
     sizes, value = ints(inputs[0]), present(inputs[1])
     if value.size != 1 or min(sizes, default=0) < 0:
-        raise GraphError(f"FILL cannot make {sizes} of {value.size} values", where=op.name)
+        raise GraphError(
+            f"FILL cannot make {sizes} of {counted(value.size, 'value')}", where=op.name
+        )
     return [np.full(sizes, value.reshape(-1)[0], value.dtype)]
 
 

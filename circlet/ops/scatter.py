@@ -22,6 +22,7 @@ from circlet.ops.operands import (
     when_ranked,
 )
 from circlet.ops.slicing import ints, lists
+from circlet.words import counted
 
 SCATTERED = ("FLOAT32", "UINT8", "INT8", "INT16", "INT32", "INT64")
 
@@ -103,7 +104,7 @@ def _evaluate_update(op: Op, inputs: Arrays) -> list[np.ndarray]:
     data, update, starts = present(inputs[0]), present(inputs[1]), ints(inputs[2])
     fits = data.ndim == update.ndim == len(starts)
     if not fits or any(part > whole for part, whole in zip(update.shape, data.shape, strict=True)):
-        why = f"data {data.shape}, update {update.shape}, {len(starts)} starts"
+        why = f"data {data.shape}, update {update.shape}, {counted(len(starts), 'start')}"
         raise GraphError("DYNAMIC_UPDATE_SLICE's operands do not fit", where=op.name, why=why)
     rows = zip(starts, update.shape, data.shape, strict=True)
     first = [min(max(start, 0), whole - part) for start, part, whole in rows]
@@ -158,7 +159,7 @@ def _evaluate_sparse(op: Op, inputs: Arrays) -> list[np.ndarray]:
     rows = indices.reshape(-1, 1) if indices.ndim < 2 else indices
     fits = rows.ndim == 2 and rows.shape[1] == len(sizes) and filler.size == 1
     if not fits or values.size not in (1, len(rows)) or min(sizes, default=0) < 0:
-        why = f"indices {indices.shape}, {values.size} values, sizes {sizes}"
+        why = f"indices {indices.shape}, {counted(values.size, 'value')}, sizes {sizes}"
         raise GraphError("SPARSE_TO_DENSE's operands do not fit", where=op.name, why=why)
     result = np.full(sizes, filler[0], values.dtype)
     inside = ((rows >= 0) & (rows < np.array(sizes))).all(axis=1)

@@ -18,6 +18,7 @@ from circlet.ops.operands import (
     sizes_agree,
     when_ranked,
 )
+from circlet.words import counted
 
 _MOST_SPARE_ROWS = 1 << 16
 
@@ -86,7 +87,9 @@ def _evaluate_rising(op: Op, inputs: Arrays) -> list[np.ndarray]:
         raise GraphError("SEGMENT_SUM needs rising ids, one per row", where=op.name)
     rows = int(ids[-1]) + 1 if ids.size else 0
     if rows > max(_MOST_SPARE_ROWS, 4 * data.shape[0]):
-        raise GraphError("SEGMENT_SUM leaves most rows empty", where=op.name, why=f"{rows} rows")
+        raise GraphError(
+            "SEGMENT_SUM leaves most rows empty", where=op.name, why=counted(rows, "row")
+        )
     return [_joined(op, data, ids, rows)]
 
 

@@ -11,6 +11,7 @@ from circlet.ir import DType, Op
 from circlet.ops.guard import current_guard
 from circlet.ops.opdef import Arrays, OpDef, TensorType, register
 from circlet.ops.operands import operand, present, when_ranked
+from circlet.words import counted
 
 _SPACES = b" \t\n\v\f\r"
 _GRAM_BYTES = 64  # of a short string as an object, besides its bytes
@@ -78,7 +79,7 @@ def _evaluate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     count = _gram_count(len(found), attrs)
     size = attrs.ngram_size * (max(map(len, found)) + 1) + _GRAM_BYTES
     budget = current_guard().budget
-    budget.charge(count * size, f"{op.name} ({op.label})", f"{count} lists of words")
+    budget.charge(count * size, f"{op.name} ({op.label})", f"{counted(count, 'list')} of words")
     budget.release(count * size)
     result = np.empty(count, object)
     for place, gram in enumerate(_grams(len(found), attrs)):

@@ -22,6 +22,7 @@ from circlet.ops.operands import (
 )
 from circlet.ops.slicing import ints
 from circlet.ops.view import Range, View, view_along
+from circlet.words import counted
 
 _MOST_PARTS = 1 << 16
 
@@ -144,7 +145,7 @@ def _evaluate_split(op: Op, inputs: Arrays) -> list[np.ndarray]:
     axes, data = ints(inputs[0]), present(inputs[1])
     axis, parts = _evaluated_axis(op, axes, data), len(op.outputs)
     if data.shape[axis] % parts:
-        raise _does_not_split(op, f"{data.shape[axis]} elements, {parts} parts")
+        raise _does_not_split(op, f"{data.shape[axis]} elements, {counted(parts, 'part')}")
     return [part.copy() for part in np.split(data, parts, axis)]
 
 

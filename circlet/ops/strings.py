@@ -13,6 +13,7 @@ import numpy as np
 
 from circlet.errors import FormatError
 from circlet.ir import Tensor
+from circlet.words import counted
 
 
 def unpack_strings(tensor: Tensor) -> np.ndarray:
@@ -27,7 +28,9 @@ def unpack_strings(tensor: Tensor) -> np.ndarray:
     for index, (start, end) in enumerate(pairwise(offsets)):
         strings[index] = raw[start:end]
     if strings.size != np.prod(tensor.static_shape):
-        raise _damaged(tensor, f"{strings.size} strings for shape {list(tensor.static_shape)}")
+        raise _damaged(
+            tensor, f"{counted(strings.size, 'string')} for shape {list(tensor.static_shape)}"
+        )
     return strings.reshape(tensor.static_shape)
 
 
@@ -42,7 +45,7 @@ def _offsets(raw: bytes, tensor: Tensor) -> list[int]:
     count = int.from_bytes(raw[:4], "little", signed=True)
     head = 4 * (count + 2)
     if len(raw) < 8 or not count >= 0 or head > len(raw):
-        raise _damaged(tensor, f"{len(raw)} bytes cannot hold {count} strings")
+        raise _damaged(tensor, f"{len(raw)} bytes cannot hold {counted(count, 'string')}")
     offsets = np.frombuffer(raw, "<i4", count + 1, 4).tolist()
     if offsets != sorted(offsets) or offsets[0] < head or offsets[-1] > len(raw):
         raise _damaged(tensor, "its offsets leave the buffer or go backwards")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from circlet.errors import BackendError, CircletError, GraphError
 from circlet.ir import DType, Op, Shape, Tensor
 from circlet.ops.opdef import Arrays, CFunction, Effects, OpDef, TensorType
+from circlet.words import counted
 
 _MOST_INPUTS = 1 << 16
 
@@ -142,7 +143,9 @@ def _dtype(dtype: npt.DTypeLike) -> DType:
 
 def _check_results(op: Op, results: Sequence[np.ndarray], wanted: Sequence[TensorType]) -> None:
     if len(results) != len(wanted):
-        raise _misfit(op, f"it returned {len(results)} arrays, {len(wanted)} were announced")
+        raise _misfit(
+            op, f"it returned {counted(len(results), 'array')}, {len(wanted)} were announced"
+        )
     for position, (array, expected) in enumerate(zip(results, wanted, strict=True)):
         sizes = expected.shape
         same_rank = array.ndim == len(sizes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from circlet.errors import UnsupportedOp
 from circlet.ir import Model
+from circlet.ir.file_operators import file_operators
 from circlet.ir.regions import check_unfolded
 from circlet.ir.verify import Violation
 from circlet.limits import DEFAULT_LIMITS, Limits
@@ -18,7 +19,7 @@ class Verification:
 
     Attributes:
         model: Its name.
-        graphs, ops: What was checked.
+        graphs, ops: What was checked, operators as the file has them.
         violations: Broken rules of the graphs and, where those hold, of the operators' records.
         unsupported: Operators that cannot be run.
     """
@@ -48,7 +49,7 @@ def verification(model: Model, limits: Limits = DEFAULT_LIMITS) -> Verification:
     return Verification(
         model.source_path,
         len(model.graphs),
-        sum(len(graph.ops) for graph in model.graphs),
+        sum(len(file_operators(graph.ops)) for graph in model.graphs),
         violated,
         tuple(unsupported_ops(model)),
     )

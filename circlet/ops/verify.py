@@ -12,6 +12,7 @@ from circlet.ir.verify import Violation
 from circlet.ops.opdef import OpDef, Rule, TensorType, dtype_text, find, unsupported_reason
 from circlet.ops.operands import sizes_agree
 from circlet.ops.state import updated
+from circlet.words import counted
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ def _arity(op: Op, record: OpDef) -> str | None:
     fewest, most = record.arity
     if fewest <= len(op.inputs) <= most:
         return None
-    expected = str(most) if fewest == most else f"{fewest} to {most}"
-    return f"{op.label} takes {expected} inputs, not {len(op.inputs)}"
+    expected = counted(most, "input") if fewest == most else f"{fewest} to {most} inputs"
+    return f"{op.label} takes {expected}, not {len(op.inputs)}"
 
 
 def _required(op: Op, record: OpDef) -> str | None:
@@ -39,7 +40,7 @@ def _outputs(op: Op, record: OpDef) -> str | None:
     wanted = max(1, len(op.outputs)) if record.outputs is None else record.outputs
     if len(op.outputs) == wanted:
         return None
-    return f"{op.label} has {wanted} outputs, not {len(op.outputs)}"
+    return f"{op.label} has {counted(wanted, 'output')}, not {len(op.outputs)}"
 
 
 def _attributes(op: Op, record: OpDef) -> str | None:
@@ -92,7 +93,7 @@ def _inferred(op: Op, record: OpDef) -> str | None:
 def _misfit(op: Op, types: Sequence[TensorType]) -> str | None:
     """How the declared outputs of an op differ from the types that its record infers."""
     if len(types) != len(op.outputs):
-        return f"it has {len(types)} outputs, not {len(op.outputs)}"
+        return f"it has {counted(len(types), 'output')}, not {len(op.outputs)}"
     for tensor, inferred in zip(op.outputs, types, strict=True):
         if fault := _disagreement(tensor, inferred):
             return fault

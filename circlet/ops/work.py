@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -9,7 +10,7 @@ from circlet.errors import CircletError, LimitError
 from circlet.ir import Graph, Op, Tensor
 from circlet.ir.regions import reachable
 from circlet.ops.lasting import lasting
-from circlet.ops.opdef import Arrays, find, get, moves_bytes
+from circlet.ops.opdef import Arrays, cost_of, find, get
 
 FAILURES = (ValueError, LookupError, TypeError, ArithmeticError)
 """What records raise for arrays that their rules have not seen."""
@@ -20,8 +21,13 @@ _WORK: WeakKeyDictionary[Op, tuple[int, bool]] = WeakKeyDictionary()  # and whet
 
 def work_of(op: Op) -> int:
     """What an op does by its record, without the graphs that it runs."""
-    record = find(op.label)
-    return (moves_bytes(op) if record is None else record.cost(op)).work
+    return cost_of(op).work
+
+
+def main_op(ops: Sequence[Op]) -> Op:
+    """The op that does most: what several ops are as one operator of a file."""
+    costs = [cost_of(op) for op in ops]
+    return max(zip(costs, ops, strict=True), key=lambda row: (row[0].computing, row[0].bytes))[1]
 
 
 def work_in_place(op: Op) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from circlet.escape import escaped
 from circlet.ir import Graph, Op
+from circlet.words import counted
 
 State = dict[Op, tuple[object, ...]]
 
@@ -39,7 +40,9 @@ class PassReport:
     def __str__(self) -> str:
         parts = (("-", self.removed), ("+", self.added), ("~", self.changed))
         lines = [f"  {sign} {escaped(op)}" for sign, ops in parts for op in ops]
-        return "\n".join([f"{self.name}: {len(lines)} changes in {self.seconds:.4f} s", *lines])
+        return "\n".join(
+            [f"{self.name}: {counted(len(lines), 'change')} in {self.seconds:.4f} s", *lines]
+        )
 
 
 @dataclass

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from circlet.ir import Graph, Model, Op
-from circlet.ops import find
-from circlet.ops.opdef import Cost, moves_bytes
+from circlet.ir import Graph, Model
+from circlet.ir.file_operators import file_operators
+from circlet.ops.opdef import cost_of
 
 
 class Totals(NamedTuple):
@@ -28,14 +28,16 @@ class Totals(NamedTuple):
 def totals(subject: Model | Graph) -> Totals:
     """The totals of a network by the records of its operators; unknown sizes are the file's."""
     graphs = subject.graphs if isinstance(subject, Model) else [subject]
-    costs = [_cost(op) for graph in graphs for op in graph.ops]
+    costs = [cost_of(op) for graph in graphs for op in graph.ops]
     macs, moved = sum(cost.macs for cost in costs), sum(cost.bytes for cost in costs)
     return Totals(len(costs), macs, moved, _constant_bytes(graphs))
 
 
-def _cost(op: Op) -> Cost:
-    record = find(op.label)
-    return moves_bytes(op) if record is None else record.cost(op)
+def file_totals(model: Model) -> Totals:
+    """The totals of a network as it was read, with the operators that its file has."""
+    return totals(model)._replace(
+        operators=sum(len(file_operators(graph.ops)) for graph in model.graphs)
+    )
 
 
 def _constant_bytes(graphs: list[Graph]) -> int:

@@ -13,8 +13,7 @@ from circlet.compiler.template import Template
 from circlet.errors import BackendError, InputError
 from circlet.ir import Op
 from circlet.ir.regions import reachable
-from circlet.ops import find
-from circlet.ops.opdef import moves_bytes
+from circlet.ops.opdef import cost_of, moves_bytes
 from circlet.plan.partition import Partition
 from circlet.profiling.timing import Part, PartitionTimes
 from circlet.runtime.session import Session
@@ -114,8 +113,7 @@ def _parts(number: int, part: Partition, spent: PartitionTimes) -> Iterator[Time
 
 
 def _op_work(op: Op, runs_once: bool) -> Work:
-    record = find(op.label)
-    cost = moves_bytes(op) if record is None else record.cost(op)
+    cost = cost_of(op)
     constants = sum(t.data.nbytes for t in op.inputs if t is not None and t.data is not None)
     return Work(
         kernel=NUMPY,

@@ -16,8 +16,7 @@ from circlet.formats.about import graph_number
 from circlet.ir import Graph, Model, Op, Origin, Tensor
 from circlet.ir.copy import copy_of
 from circlet.ir.regions import reachable
-from circlet.ops import find
-from circlet.ops.opdef import Cost, moves_bytes
+from circlet.ops.opdef import Cost, cost_of
 from circlet.options import Options
 from circlet.passes.fold_constants import FoldLedger
 from circlet.plan.shapes import fix_shapes
@@ -115,7 +114,7 @@ def shares(
 
 
 def _rows(op: Op, origin: Origin, *, is_folded: bool) -> Iterator[SourceOperator]:
-    cost, parts = Cost() if is_folded else _cost(op), len(origin.sources)
+    cost, parts = Cost() if is_folded else cost_of(op), len(origin.sources)
     made = sum(tensor.size_bytes for tensor in op.outputs)
     subnormals = sum(_subnormals(tensor) for tensor in op.inputs if tensor is not None)
     for source in origin.sources:
@@ -137,12 +136,6 @@ def _subnormals(tensor: Tensor) -> int:
         return 0
     tiny = np.abs(tensor.data) < np.finfo(np.float32).tiny
     return int(np.count_nonzero(tensor.data[tiny]))
-
-
-def _cost(op: Op) -> Cost:
-    """What the op's record says; the bytes of its operands without one."""
-    record = find(op.label)
-    return moves_bytes(op) if record is None else record.cost(op)
 
 
 def _sum(one: SourceOperator, other: SourceOperator) -> SourceOperator:

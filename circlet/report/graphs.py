@@ -10,10 +10,12 @@ from enum import Enum
 import numpy as np
 
 from circlet.ir import Graph, Model, Op, Origin, Tensor
-from circlet.ops import find
-from circlet.ops.opdef import Cost, moves_bytes
+from circlet.ir.file_operators import file_operators
+from circlet.ops.opdef import cost_of
+from circlet.ops.work import main_op
 from circlet.report.data import GraphItem, OperatorItem, TensorItem
 from circlet.report.names import Path, paths
+from circlet.words import counted
 
 _SHOWN = 120
 _SHOWN_CHANNELS = 4
@@ -26,13 +28,13 @@ def source_graph(model: Model) -> GraphItem:
     What reading makes several of, as of operators of .onnx files, is one again. Operators of graphs
     that others run are shown in a group of their graph.
     """
-    found: dict[tuple[int, Origin], list[Op]] = {}
+    found: list[Ops] = []
+    outer: list[Path] = []
     for number, graph in enumerate(model.graphs):
-        for op in graph.ops:
-            found.setdefault((number, op.origin), []).append(op)
-    names = [_graph_name(graph, number) for number, graph in enumerate(model.graphs)]
-    outer = [(names[number],) if number else () for number, _ in found]
-    return graph_item(list(found.values()), model.main, outer)
+        operators = file_operators(graph.ops)
+        found += operators
+        outer += [(_graph_name(graph, number),) if number else ()] * len(operators)
+    return graph_item(found, model.main, outer)
 
 
 def _graph_name(graph: Graph, number: int) -> str:
@@ -103,14 +105,15 @@ def _quantisation(tensor: Tensor) -> str:
     if quant.scale.size == 1:
         return f"scale {scales}, zero point {zeros}"
     more = ", ..." if quant.scale.size > _SHOWN_CHANNELS else ""
-    return f"{quant.scale.size} scales along axis {quant.axis}: {scales}{more}; zero point {zeros}"
+    count = counted(quant.scale.size, "scale")
+    return f"{count} along axis {quant.axis}: {scales}{more}; zero point {zeros}"
 
 
 def _operator(
     ops: Ops, path: Path, number: Callable[[Tensor | None], int], readers: Counter[Tensor]
 ) -> OperatorItem:
     costs = [cost_of(op) for op in ops]
-    main = max(zip(costs, ops, strict=True), key=lambda pair: (pair[0].computing, pair[0].bytes))[1]
+    main = main_op(ops)
     attributes = dict(_attributes(main))
     if len(ops) > 1:
         attributes["read as"] = ", ".join(op.label for op in ops)
@@ -142,12 +145,6 @@ def _ends(ops: Ops, readers: Counter[Tensor]) -> tuple[Sequence[Tensor | None], 
     return list(inputs), outputs
 
 
-def cost_of(op: Op) -> Cost:
-    """What the op's record says; the bytes of its operands without one."""
-    record = find(op.label)
-    return moves_bytes(op) if record is None else record.cost(op)
-
-
 def _attributes(op: Op) -> Iterator[tuple[str, str]]:
     """What the operator is told besides its operands, without what is as nobody said otherwise."""
     attrs = op.attrs
@@ -159,7 +156,7 @@ def _attributes(op: Op) -> Iterator[tuple[str, str]]:
     if op.requantization is not None:
         yield "requantization", _text(op.requantization)
     for region in op.regions:
-        yield f"graph {region.name}", f"{len(region.ops)} operators"
+        yield f"graph {region.name}", counted(len(region.ops), "operator")
 
 
 def _is_default(field: Field[object], value: object) -> bool:

@@ -43,8 +43,10 @@ def check_description(facts: Mapping[str, Any]) -> None:
             raise ValueError("operators are no pairs of kinds and names")
     if not all(isinstance(row, list) and len(row) == _ROW for row in _list(facts["placement"])):
         raise ValueError("the placement is no table")
-    if not _is_integer(facts.get("file_bytes", 0), 0, _LARGEST_SIZE):
-        raise ValueError("the size of the file is no number of bytes")
+    counts = [facts.get(name, 0) for name in ("operators", "file_bytes")]
+    counts += dict(facts.get("operators_of", {})).values()
+    if not all(_is_integer(count, 0, _LARGEST_SIZE) for count in counts):
+        raise ValueError("the size of the file, or a count of its operators, is no number")
 
 
 def _check_values(values: Sequence[Mapping[str, Any]]) -> None:

@@ -43,4 +43,4 @@ def test_a_step_is_set_beside_the_memory(capsys: pytest.CaptureFixture[str]) -> 
     *lines, memory = capsys.readouterr().out.splitlines()
     assert [line.split()[:3] for line in lines] == [["int4", n, "rows"] for n in "12"]
     assert all("GB/s" in line and "words/s" in line for line in lines)
-    assert memory.startswith("1 threads read")
+    assert memory.startswith("1 thread reads")

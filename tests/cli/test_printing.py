@@ -44,7 +44,7 @@ def test_a_column_without_content_is_left_out(model: Path) -> None:
 def test_one_thing_is_not_many(model: Path) -> None:
     text = circlet("inspect", model).stdout
     assert "1 graph, 1 operator, " in text
-    assert "partition 0 (1 operator):" in text
+    assert "partition 0 (1 fused operator):" in text
 
 
 def test_the_largest_tensors_at_the_peak_have_a_line_each(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from circlet import save
+from circlet.ir import DType
+from circlet.ops.build import builder
 from circlet.sample import Sample
 from tests.cli.call import as_json, circlet, in_shell
 from tests.runtime import networks
@@ -100,13 +103,25 @@ def test_best_classes_come_in_order_with_labels(vector: Path, x: Path, tmp_path:
     ]
 
 
-def test_people_see_labels_where_there_are_some(vector: Path, x: Path, tmp_path: Path) -> None:
+def test_people_see_classes_where_there_are_labels(vector: Path, x: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.txt"
     labels.write_text("a\nb\nc\nd\n[e]\nf\n", encoding="utf-8")
     arguments = ("run", vector, "--input", x, "--top", 6)
-    assert "class score" in " ".join(circlet(*arguments).stdout.split())
+    plain = " ".join(circlet(*arguments).stdout.split())
+    assert "least most mean first values" in plain and "class score" not in plain
     shown = " ".join(circlet(*arguments, "--labels", labels).stdout.split())
     assert "class label score" in shown and "[e]" in shown
+
+
+def test_a_few_numbers_that_no_graph_calls_scores_are_plain(tmp_path: Path) -> None:
+    b = builder()
+    z = b.op("TANH", [b.input("box", DType.FLOAT32, (1, 4))], name="y")
+    save(b.output(z).model(), tmp_path / "m.tflite")
+    np.save(tmp_path / "box.npy", np.zeros((1, 4), np.float32))
+    shown = circlet("run", tmp_path / "m.tflite", "--input", tmp_path / "box.npy").stdout
+    assert [line.strip() for line in shown.splitlines()[2:4]] == ["values", "0 0 0 0"]
+    y = as_json("run", tmp_path / "m.tflite", "--input", tmp_path / "box.npy")["answers"][0]
+    assert y["top"] == [] and y["first"] == [0, 0, 0, 0]
 
 
 def test_labels_without_the_background_class_are_shifted(
@@ -227,7 +242,7 @@ def test_one_archive_holds_all_inputs(model: Path, tmp_path: Path) -> None:
     as_json("run", model, "--input", both, "--output", tmp_path / "out.npz")
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["sum"], left + right)
     error = as_json("run", model, "--input", one, code=1)["error"]
-    assert "1 input files given" in error["what"] and ".npz" in error["fix"]
+    assert "1 input file given" in error["what"] and ".npz" in error["fix"]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +251,7 @@ def test_one_archive_holds_all_inputs(model: Path, tmp_path: Path) -> None:
         (("/nowhere/m.tflite",), "E-FILE", "/nowhere/m.tflite"),
         (("{model}", "--labels", "/nowhere/labels.txt"), "E-FILE", "labels"),
         (("{model}", "--labels", "{model}"), "E-FILE", "labels"),
-        (("{model}", "--input", "{x}"), "E-INPUT", "1 input files given, 2 wanted"),
+        (("{model}", "--input", "{x}"), "E-INPUT", "1 input file given, 2 wanted"),
         (("{model}", "--input", "{x}", "--input", "{x}"), "E-INPUT", "left"),
         (("{model}", "--backend", "abacus"), "E-INPUT", "abacus"),
         (("{model}", "--target", "pdp11"), "E-TARGET", "pdp11"),

@@ -76,7 +76,9 @@ def test_the_lowered_graph_says_which_backend_has_each_operator(model: Path) -> 
 
 def test_a_plan_has_steps_and_memory(model: Path) -> None:
     plan = text(model, "plan", options=Options(level="O0"))
-    assert plan.startswith("partition 0 [cpu]: 2 operators\n{\n  %2 = @0_ADD(%0, %1) from sum\n")
+    assert plan.startswith(
+        "partition 0 [cpu]: 2 fused operators\n{\n  %2 = @0_ADD(%0, %1) from sum\n"
+    )
     assert "    step 0: " in plan
     assert re.search(r"^memory: \d+ bytes, planned by \w+$", plan, re.MULTILINE)
     assert re.search(r"^  \d+ \+ 16: sum, steps 0 to 1$", plan, re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -78,6 +79,23 @@ def test_a_model_stays_as_it_is_and_a_better_one_comes(tmp_path: Path) -> None:
     again = circlet.optimize(tmp_path / "o.tflite", check=True)
     assert [op.name for op in again.model.main.ops] == ["conv+clamp", "y"]
     assert not any(report.did_something for report in again.log.reports)
+
+
+@pytest.mark.parametrize(
+    ("name", "format"), [("o.tflite", "tflite"), ("o.CIRCLE", "circle"), ("o.foo", ""), ("o", "")]
+)
+def test_a_file_is_of_the_format_of_its_name(name: str, format: str, tmp_path: Path) -> None:
+    done = circlet.optimize(network())
+    if format:
+        done.save(tmp_path / name)
+        assert circlet.load(tmp_path / name).source_format == format
+        return
+    for save in (done.save, partial(circlet.save, done.model)):
+        with pytest.raises(InputError, match=r"names no format[\s\S]*end the name in one of .tfl"):
+            save(tmp_path / name)
+    assert not (tmp_path / name).exists()
+    done.save(tmp_path / name, "circle")
+    assert circlet.load(tmp_path / name).source_format == "circle"
 
 
 def test_passes_are_given_by_name_or_as_they_are() -> None:

@@ -182,7 +182,7 @@ def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
     result = circlet("report", model, "-o", target, "--runs", "0")
     assert result.exit_code == 0
     assert f"{target.stat().st_size:,} bytes" in result.output
-    assert "m.tflite: 5 operators -> 3" in result.output
+    assert "m.tflite: 5 operators, 3 fused operators" in result.output
     told = as_json("report", model, "-o", target, "--runs", "0")
     assert len(told["reports"][0]["source"]["operators"]) == 5
     assert told["comparison"] is None

@@ -117,7 +117,7 @@ def test_outputs_that_overlap_are_refused(session: Session) -> None:
 
 
 def test_the_wrong_number_of_outputs_is_refused(session: Session) -> None:
-    with pytest.raises(InputError, match="1 outputs given, 2 wanted"):
+    with pytest.raises(InputError, match="1 output given, 2 wanted"):
         session.bind(arrays(1, 2), arrays(0))
 
 

@@ -54,7 +54,7 @@ def test_quantisation_is_part_of_the_description() -> None:
 @pytest.mark.parametrize(
     ("given", "parts"),
     [
-        ([LEFT], ["1 inputs given, 2 wanted", "left", "right"]),
+        ([LEFT], ["1 input given, 2 wanted", "left", "right"]),
         ([LEFT, RIGHT, RIGHT], ["3 inputs given"]),
         ({"left": LEFT}, ["missing: ['right']"]),
         ({"left": LEFT, "right": RIGHT, "up": RIGHT}, ["unknown: ['up']"]),

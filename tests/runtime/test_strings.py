@@ -100,4 +100,4 @@ def test_text_file_of_another_length_is_refused(tmp_path: Path) -> None:
     lines.write_bytes(b"a\n")
     result = circlet("run", model, "--input", lines)
     assert result.exit_code != 0
-    assert "1 lines" in result.output
+    assert "1 line;" in result.output

@@ -18,6 +18,7 @@ from circlet.ops.build import default_attrs
 from circlet.ops.ranks import keeps_rank
 from circlet.ops.requantization import litert_requantization
 from circlet.ops.verify import RECORD_RULES, op_violations
+from circlet.words import counted
 
 if TYPE_CHECKING:
     from circlet.formats.nnapi.lower import Lowerer
@@ -104,7 +105,7 @@ class Call:
         """The one element of a constant of some kinds of numpy's types."""
         values = self.known(index)
         if values.size != 1 or values.dtype.kind not in kinds:
-            why = f"it has {values.size} elements of type {values.dtype}"
+            why = f"it has {counted(values.size, 'element')} of type {values.dtype}"
             raise self.wrong(f"input {index} is another scalar", why)
         return values.reshape(())[()]
 

@@ -21,6 +21,7 @@ from circlet.limits import Limits
 from circlet.ops import find
 from circlet.ops.onnx.record import PREFIX, OnnxAttrs
 from circlet.ops.shape import copy_op
+from circlet.words import counted
 
 # Kinds whose importers take elements of any type, stored in whatever form.
 _PASSING = TYPED | {"Identity", "If", "Loop", "Scan", "Shape", "Size", "SequenceConstruct"}
@@ -118,7 +119,7 @@ class GraphImporter:
         while around is not None:
             depth, around = depth + 1, around.outer
         if depth >= self.state.limits.call_depth:
-            raise LimitError("graphs call each other too deeply", why=f"{depth} levels")
+            raise LimitError("graphs call each other too deeply", why=counted(depth, "level"))
         return GraphImporter(self.state, proto, self)
 
     def inlined(self, proto: Any) -> tuple[list[Op], list[Tensor]]:

@@ -16,6 +16,7 @@ from circlet.ir.builder import constant
 from circlet.ir.packed import unpacked
 from circlet.limits import Limits
 from circlet.stored import StoredFile
+from circlet.words import counted
 
 # By the numbers of onnx.TensorProto.DataType.
 DTYPES = {
@@ -212,5 +213,5 @@ def _as_many(
     raise FormatError(
         "a tensor's elements do not fit its sizes",
         where=where,
-        why=f"{values.size} elements for {list(sizes)} of {dtype.name}",
+        why=f"{counted(values.size, 'element')} for {list(sizes)} of {dtype.name}",
     )

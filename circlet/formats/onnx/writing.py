@@ -20,6 +20,7 @@ from circlet.formats.onnx.written_graph import (
 from circlet.ir import DType, Op, Tensor
 from circlet.ops.operands import known_ints
 from circlet.ops.requantize import activation_range, limits
+from circlet.words import counted
 
 Attrs = TypeVar("Attrs")
 # By the names of activations that layers have: an operator and its limits.
@@ -86,7 +87,9 @@ class Written:
     def axes(self, values: Sequence[int], rank: int) -> list[int]:
         """Axes counted from the front."""
         if any(not -rank <= axis < rank for axis in values):
-            raise NotWrittenError(f"there are no axes {list(values)} in {rank} dimensions")
+            raise NotWrittenError(
+                f"there are no axes {list(values)} in {counted(rank, 'dimension')}"
+            )
         return [axis + rank if axis < 0 else axis for axis in values]
 
     def sizes(self, tensor: Tensor) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from circlet.errors import FormatError
 from circlet.ir import Op
+from circlet.words import counted
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def paired(attribute: str, *names: str) -> Part:
             raise FormatError(
                 "an attribute of an operator cannot be stored",
                 where=f"{op.name} ({op.label})",
-                why=f"{attribute} has {len(values)} elements, not {len(names)}",
+                why=f"{attribute} has {counted(len(values), 'element')}, not {len(names)}",
             )
         return dict(zip(names, values, strict=True))
 

@@ -19,6 +19,7 @@ from circlet.frontends.nnapi.memory import Memory
 from circlet.frontends.nnapi.model import Model
 from circlet.frontends.nnapi.object import NNAPIObject, refused
 from circlet.frontends.nnapi.operand_type import OperandType
+from circlet.words import counted
 
 Address = int
 """The address of something in this process, 0 for none."""
@@ -137,7 +138,7 @@ def indices_at(address: Address, count: int, call: str) -> tuple[int, ...]:
     if not count:
         return ()
     if count >= _MOST_RANK << 8:
-        raise refused("an array is too long", where=call, why=f"{count} elements")
+        raise refused("an array is too long", where=call, why=counted(count, "element"))
     return tuple((ctypes.c_uint32 * count).from_address(needed(address, call)))
 
 

@@ -20,6 +20,7 @@ from circlet.frontends.nnapi.operand_type import OperandType, is_known
 from circlet.frontends.nnapi.states import MODEL, Phase
 from circlet.frontends.nnapi.support import reasons_against
 from circlet.ir import Model as Network
+from circlet.words import counted
 
 _PREFIX = "ANeuralNetworksModel_"
 
@@ -95,7 +96,9 @@ class Model(NNAPIObject):
             if operand.code is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
                 raise refused("the operand has no channels", where=call, why=operand.code.name)
             if not 0 <= channel_dim < len(dims) or len(found) != dims[channel_dim]:
-                why = f"{len(found)} scales along dimension {channel_dim} of {list(dims)}"
+                why = (
+                    f"{counted(len(found), 'scale')} along dimension {channel_dim} of {list(dims)}"
+                )
                 raise refused("the scales do not fit the operand", where=call, why=why)
             if not all(0 < scale < np.inf for scale in found):
                 raise refused("a scale is not positive", where=call)

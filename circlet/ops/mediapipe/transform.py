@@ -11,6 +11,7 @@ from circlet.ops import checks
 from circlet.ops.guard import look
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import moves_bytes, operand, present
+from circlet.words import counted
 
 _CENTRED = 2  # the version from which pixels are squares, whose centres lie at halves
 
@@ -104,7 +105,9 @@ def takes_one_batch(rank: int) -> Rule:
         shape = operand(op, 0).shape
         return len(shape) == rank and shape[0] in (None, 1)
 
-    return Rule("batch", holds, f"the input needs {rank} dimensions, of which the first is 1")
+    return Rule(
+        "batch", holds, f"the input needs {counted(rank, 'dimension')}, of which the first is 1"
+    )
 
 
 for _code in ("TransformTensorBilinear", "TransformTensor"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import InputError
 from circlet.ops.onnx.record import OnnxAttrs, onnx_kind
+from circlet.words import counted
 
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 _MOST_PIXELS = 1 << 26
@@ -28,7 +29,7 @@ def _decoded(attrs: OnnxAttrs, data: np.ndarray) -> np.ndarray:
     try:
         with Image.open(BytesIO(data.tobytes())) as picture:
             if picture.width * picture.height > _MOST_PIXELS:
-                raise InputError("a picture is too large", why=f"{picture.size} pixels")
+                raise InputError("a picture is too large", why=counted(picture.size, "pixel"))
             pixels = np.asarray(picture.convert(_MODES[order]))
     except (UnidentifiedImageError, OSError, ValueError) as error:
         raise InputError("bytes are no picture that can be read", why=str(error)) from None

@@ -12,6 +12,7 @@ from circlet.ir import Op, Tensor
 from circlet.ops.onnx.record import OnnxAttrs, attributes, onnx_kind, stated
 from circlet.ops.opdef import Cost, TensorType, moves_bytes
 from circlet.ops.operands import operand, ranked
+from circlet.words import counted
 
 KIND = "com.microsoft.MatMulNBits"
 X, WEIGHTS, SCALES, ZEROS, GROUPS, BIAS = range(6)
@@ -112,7 +113,7 @@ def _check(op: Op, index: int, count: int) -> None:
     tensor = op.input(index)
     if tensor is not None and _count(tensor) != count:
         what = "an operand is not of the size that N, K and the blocks give"
-        why = f"input {index} has the sizes {list(tensor.shape)}, not {count} elements"
+        why = f"input {index} has the sizes {list(tensor.shape)}, not {counted(count, 'element')}"
         raise GraphError(what, where=op.name, why=why)
 
 

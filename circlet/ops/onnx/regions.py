@@ -8,6 +8,7 @@ import numpy as np
 
 from circlet.errors import GraphError, InputError
 from circlet.ops.onnx.record import MANY, OnnxAttrs, onnx_kind
+from circlet.words import counted
 
 Array = np.ndarray
 _FAR = 1e9  # pixels from the first one, where no region may reach
@@ -29,7 +30,9 @@ def _grid(start: Any, extent: Any, bins: int, ratio: int) -> tuple[Array, int]:
     """Places of the samples of all bins along an axis, and how many a bin has."""
     count = ratio if ratio > 0 else max(int(np.ceil(extent / bins)), 0)
     if count > MANY:
-        raise _refused(f"a part of a region has {count} samples along an axis, and {MANY} may be")
+        raise _refused(
+            f"a part of a region has {counted(count, 'sample')} along an axis, and {MANY} may be"
+        )
     steps = (np.arange(bins)[:, None] + (np.arange(count) + 0.5) / max(count, 1)).reshape(-1)
     return start + steps * (extent / bins), count
 

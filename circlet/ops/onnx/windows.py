@@ -13,6 +13,7 @@ from circlet.ir import Op, Shape
 from circlet.ops.onnx.record import OnnxAttrs, attributes, kinds, onnx_kind, stated
 from circlet.ops.opdef import Cost, TensorType
 from circlet.ops.operands import moves_bytes, operand
+from circlet.words import counted
 
 Array = np.ndarray
 
@@ -50,7 +51,7 @@ def windows_of(attrs: OnnxAttrs, sizes: Sequence[int], taps: Sequence[int]) -> W
         if attrs.get("ceil_mode", 0) and (count - 1) * stride >= size + before:
             count -= 1
         if count < 1 or before < 0 or after < 0:
-            raise GraphError("a window does not fit into its image", why=f"{size} elements")
+            raise GraphError("a window does not fit into its image", why=counted(size, "element"))
         pads.append((before, after))
         counts.append(count)
     return Windows(tuple(taps), strides, dilations, tuple(pads), tuple(counts))

@@ -11,6 +11,7 @@ from circlet.ir import DType, Op, Tensor
 from circlet.ops.opdef import Arrays, Cost, OpDef, Rule, TensorType, register
 from circlet.ops.operands import moves_bytes, operand
 from circlet.ops.state import initial_value
+from circlet.words import counted
 
 Evaluate = Callable[[Op, Arrays], list[np.ndarray]]
 Infer = Callable[[Op], list[TensorType]]
@@ -94,7 +95,7 @@ def rank_is(rank: int, *indices: int) -> Rule:
     return Rule(
         "ranks",
         lambda op: all(len(operand(op, index).shape) == rank for index in indices),
-        f"input {', '.join(map(str, indices))} must have {rank} dimensions",
+        f"input {', '.join(map(str, indices))} must have {counted(rank, 'dimension')}",
         sized=False,
     )
 

@@ -22,6 +22,7 @@ from circlet.ops.slicing import ints
 from circlet.ops.stablehlo.types import (
     define,
 )
+from circlet.words import counted
 
 _MOST = 1 << 31
 
@@ -105,7 +106,7 @@ def dilate_spreads(sizes: Sequence[int], steps: Sequence[int]) -> list[Spread]:
 def _evaluate_dilate(op: Op, inputs: Arrays) -> list[np.ndarray]:
     source, steps, value = present(inputs[0]), ints(inputs[1]), present(inputs[2])
     if len(steps) != source.ndim or min(steps, default=1) < 1 or value.size != 1:
-        why = f"steps {steps}, input {source.shape}, {value.size} values"
+        why = f"steps {steps}, input {source.shape}, {counted(value.size, 'value')}"
         raise GraphError("DILATE's operands do not fit each other", where=op.name, why=why)
     return [spread_out(source, dilate_spreads(source.shape, steps), value.reshape(()))]
 

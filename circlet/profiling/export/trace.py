@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 
 from circlet.profiling.result import CallRow, OperatorRow, Profile
+from circlet.words import counted
 
 _PROCESS = 1
 _KERNELS, _OPERATORS, _FIRST_THREAD = 1, 2, 3
@@ -22,7 +23,7 @@ def chrome_trace(profile: Profile) -> str:
     """
     names = {row.id: row for row in profile.operators}
     events = [
-        _named("process_name", 0, f"{profile.model} ({profile.threads} threads)"),
+        _named("process_name", 0, f"{profile.model} ({counted(profile.threads, 'thread')})"),
         _named("thread_name", _OPERATORS, "source operators"),
         _named("thread_name", _KERNELS, "kernels"),
         *_events(profile, names),

@@ -36,7 +36,7 @@ function totals(first, second) {
     row("Weights", (network) => network.weights_bytes, format.bytes),
     row("Working memory", arena, format.bytes),
     row("Operators in the file", (network) => network.graphs.source.operators.length, format.whole),
-    row("Operators that run", (network) => network.graphs.optimised?.operators.length ?? 0,
+    row("Fused operators", (network) => network.graphs.optimised?.operators.length ?? 0,
       format.whole),
     ["Machine", first.machine, second.machine, ""],
     ["Level", first.level, second.level, ""],

@@ -104,7 +104,10 @@ export class GraphView {
       const tensor = this.graph.tensors[node.tensor];
       return [tensor.name || node.label, format.type(tensor)];
     }
-    if (isGroup(node)) return [node.label, format.plural(node.operators.length, "operator")];
+    if (isGroup(node)) {
+      const noun = this.name === "optimised" ? "fused operator" : "operator";
+      return [node.label, format.plural(node.operators.length, noun)];
+    }
     const operator = this.graph.operators[node.operator];
     const tensor = this.graph.tensors[operator.outputs[0]];
     return [operator.kind, tensor ? format.type(tensor) : ""];

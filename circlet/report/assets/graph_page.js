@@ -34,7 +34,8 @@ export function graphPage(parent, network, store) {
     const names = chosen === "both" ? ["source", "optimised"] : [chosen];
     const panes = names.map((name) => {
       const count = network.graphs[name].operators.length;
-      const title = `${NAMES[name]}: ${format.plural(count, "operator")}`;
+      const noun = name === "optimised" ? "fused operator" : "operator";
+      const title = `${NAMES[name]}: ${format.plural(count, noun)}`;
       return element("section", { class: "pane", "data-graph": name },
         element("h2", { class: "pane-title" }, title), element("div", { class: "canvas" }),
         element("div", { class: "legend-place" }));

@@ -54,7 +54,7 @@ function tiles(network) {
     tile("Working memory", arena ? format.bytes(arena) : "–",
       arena ? `at least ${format.bytes(least)} needed` : "not planned"),
     tile("Operators", format.whole(operators.length),
-      after === undefined ? "not compiled" : `${format.whole(after)} after optimising`),
+      after === undefined ? "not compiled" : format.plural(after, "fused operator")),
     tile("Placement", network.placement.length
       ? format.share(native, network.placement.length) : "–", `on ${network.backends[0]}`));
 }

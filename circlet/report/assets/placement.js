@@ -13,17 +13,18 @@ export function placementPage(parent, network, store) {
     parent.append(element("p", { class: "faint" }, "The network was not placed."));
     return;
   }
-  const counts = d3.rollups(network.placement, (rows) => rows.length, ({ backend }) => backend);
-  const all = network.placement.length;
+  const counts = d3.rollups(network.placement, (rows) => operatorsIn(network, rows),
+    ({ backend }) => backend);
+  const all = network.graphs.source.operators.length;
   parent.append(
-    card("Operators by backend, after the passes of the level",
+    card("Operators by backend",
       table(["Backend", "Operators", "Share"],
         counts.map(([name, count]) => [name, format.whole(count), format.share(count, all)]),
         [1, 2])),
-    card("By kind, and why others refused", table(["Kind", "Backend", "Count", "Reason",
-      "Operators"], groups(network, store), [2])),
+    card("By kind, and why others refused", table(["Kind", "Backend", "Operators", "Reason",
+      "Names"], groups(network, store), [2])),
     card("Partitions, in the order in which they run", table(
-      ["", "Backend", "Operators", "Kernel calls", "Working memory", "Constants", "Planner"],
+      ["", "Backend", "Fused operators", "Kernel calls", "Working memory", "Constants", "Planner"],
       network.partitions.map((part, index) => [
         format.whole(index + 1), part.backend, format.whole(part.operators),
         part.steps.length ? format.whole(part.steps.length) : "–",
@@ -32,14 +33,21 @@ export function placementPage(parent, network, store) {
       [2, 3, 4, 5])));
 }
 
+/** How many operators of the file have a part in rows of the placement. */
+function operatorsIn(network, rows) {
+  const ids = new Set(rows.flatMap(({ sources }) => sources));
+  return network.graphs.source.operators
+    .filter(({ sources }) => sources.some((id) => ids.has(id))).length;
+}
+
 function groups(network, store) {
   const key = (row) => JSON.stringify([row.kind, row.backend, row.refused]);
   const found = d3.groups(network.placement, key).map(([, rows]) => rows);
   found.sort((a, b) => b[0].refused.length - a[0].refused.length || b.length - a.length);
   return found.map((rows) => [
-    rows[0].kind, rows[0].backend, format.whole(rows.length),
+    rows[0].kind, rows[0].backend, format.whole(operatorsIn(network, rows)),
     rows[0].refused.map(([backend, why]) => `${backend}: ${why}`).join("; ") || "first choice",
-    element("details", {}, element("summary", {}, "names"), ...names(network, store, rows)),
+    element("details", {}, element("summary", {}, "show"), ...names(network, store, rows)),
   ]);
 }
 

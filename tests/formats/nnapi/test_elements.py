@@ -124,7 +124,7 @@ def test_a_count_that_outputs_contradict_is_refused() -> None:
     network = Several()
     operands = [network.input([1.0, 2.0]), *network.scalars(0, 3)]
     network.makes("SPLIT", operands, (FLOATS, (1,)), (FLOATS, (1,)))
-    with pytest.raises(FormatError, match="3 parts are asked for, and there are 2 outputs"):
+    with pytest.raises(FormatError, match="it splits into 3 parts and has 2 outputs"):
         network.answers()
 
 

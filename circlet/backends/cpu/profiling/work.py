@@ -13,7 +13,7 @@ from circlet.backends.cpu.lowering import ConstantRef, KernelCall, TensorRef
 from circlet.backends.profiled import Steps, Work
 from circlet.ir import DType, Op, Tensor
 from circlet.ops import find
-from circlet.ops.opdef import moves_bytes
+from circlet.ops.opdef import cost_of, moves_bytes
 from circlet.plan.partition import Partition
 
 _COPIES = ("copy.h", "select.h")
@@ -172,8 +172,7 @@ def operator_works(partition: Partition, steps: Steps) -> list[Work | None]:
 
 
 def _operator_work(op: Op, kernel: str, calls: int) -> Work:
-    record = find(op.label)
-    cost = moves_bytes(op) if record is None else record.cost(op)
+    cost = cost_of(op)
     constants = sum(t.data.nbytes for t in op.inputs if t is not None and t.data is not None)
     first = next((t.dtype for t in op.inputs if t is not None), DType.FLOAT32)
     return Work(

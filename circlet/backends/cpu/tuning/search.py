@@ -23,6 +23,7 @@ from circlet.progress import Stage
 from circlet.target.host import host_model
 from circlet.target.targets import Target, missing_on_host
 from circlet.target.threads import usable_cores
+from circlet.words import counted
 
 MOST_CANDIDATES = 6
 _WORTH_TRYING = 1.6
@@ -208,7 +209,7 @@ class _Search:
         """Results of one stage, from as many plans as a knob has candidates."""
         labels = {knob.key: _worth_trying(knob) for knob in stage}
         plans, half = [current], self._left() / 2
-        kernels = f"{len(stage)} kernel{'' if len(stage) == 1 else 's'}"
+        kernels = counted(len(stage), "kernel")
         self._stage.note(f"compiling variants of {kernels}")
         for turn in range(1, max(map(len, labels.values()))):
             tried = {key: own[turn] for key, own in labels.items() if turn < len(own)}
@@ -216,7 +217,7 @@ class _Search:
             if self._left() < half:
                 break
         variants = sum(map(len, labels.values()))
-        self._stage.note(f"measuring {variants} variants of {kernels}")
+        self._stage.note(f"measuring {counted(variants, 'variant')} of {kernels}")
         times = self._timer.steps(plans, self._left() / 2)
         return [_result(knob, labels[knob.key], plans, times) for knob in stage]
 

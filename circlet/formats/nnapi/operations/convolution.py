@@ -15,6 +15,7 @@ from circlet.formats.nnapi.windows import (
 )
 from circlet.ir import DType, Tensor
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
+from circlet.words import counted
 
 _DATA, _WEIGHTS, _BIAS = range(3)
 
@@ -59,14 +60,14 @@ def _check_groups(call: Call, groups: int, axis: int) -> None:
     if groups < 1:
         raise call.wrong("the number of groups is not positive", str(groups))
     if channels is not None and depth is not None and channels != groups * depth:
-        why = f"{groups} groups of filters of depth {depth}, and {channels} channels"
+        why = f"{groups} times filters of depth {depth}, and {counted(channels, 'channel')}"
         raise call.wrong("groups do not divide the channels", why)
 
 
 def _check_multiplier(call: Call, multiplier: int, axis: int) -> None:
     channels, filters = _size(call[_DATA], axis), _size(call[_WEIGHTS], 3)
     if channels is not None and filters is not None and channels * multiplier != filters:
-        why = f"{channels} channels times {multiplier} are not {filters} filters"
+        why = f"{counted(filters, 'filter')}, not {channels} times {multiplier}"
         raise call.wrong("the depth multiplier does not fit", why)
 
 

@@ -16,6 +16,7 @@ from circlet.ops.blocks import DepthAttrs
 from circlet.ops.gather import GatherAttrs
 from circlet.ops.opdef import NoAttrs
 from circlet.ops.resize import ResizeAttrs
+from circlet.words import counted
 
 _WIDTH, _HEIGHT = 1, 2
 
@@ -96,6 +97,6 @@ def _channel_shuffle(call: Call) -> None:
         raise NotLoweredError("the size of its axis is not known")
     size = source.static_shape[axis]
     if groups < 1 or size % groups:
-        raise call.wrong("groups do not divide the axis", f"{groups} groups of {size}")
+        raise call.wrong("groups do not divide the axis", f"{counted(groups, 'group')} of {size}")
     order = np.arange(size).reshape(groups, -1).T.reshape(-1)
     call.result("GATHER", [source, call.const(order, "i4")], GatherAttrs(axis))

@@ -15,6 +15,7 @@ from circlet.ops.repeat import MirrorPadAttrs
 from circlet.ops.shape import ReshapeAttrs, SqueezeAttrs
 from circlet.ops.split import PackAttrs, SplitAttrs, UnpackAttrs
 from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.words import counted
 
 
 @lowers("RESHAPE")
@@ -93,19 +94,23 @@ def _concatenation(call: Call) -> None:
     call.result("CONCATENATION", parts, ConcatenationAttrs(call.whole(len(call) - 1)))
 
 
+def _check_parts(call: Call, count: int) -> None:
+    if count != len(call.outputs):
+        has = counted(len(call.outputs), "output")
+        raise call.wrong(f"it splits into {counted(count, 'part')} and has {has}")
+
+
 @lowers("SPLIT", "SPLIT_EX")
 def _split(call: Call) -> None:
     count = call.whole(2)
-    if count != len(call.outputs):
-        raise call.wrong(f"{count} parts are asked for, and there are {len(call.outputs)} outputs")
+    _check_parts(call, count)
     call.many("SPLIT", [call[1], call[0]], _outputs(call), SplitAttrs(count))
 
 
 @lowers("SPLIT_V_EX")
 def _split_unevenly(call: Call) -> None:
     count = call.whole(3)
-    if count != len(call.outputs):
-        raise call.wrong(f"{count} parts are asked for, and there are {len(call.outputs)} outputs")
+    _check_parts(call, count)
     sizes, axis = _declared_sizes(call) or (as_list(call, call[1]), call[2])
     call.many("SPLIT_V", [call[0], sizes, axis], _outputs(call), SplitAttrs(count))
 

@@ -22,6 +22,7 @@ from circlet.ops.conv3d import Conv3DAttrs
 from circlet.ops.gather import GatherAttrs
 from circlet.ops.geometry import SAME_UPPER, Padding
 from circlet.ops.strided_slice import StridedSliceAttrs
+from circlet.words import counted
 
 Steps = tuple[Padding, tuple[int, ...], tuple[int, ...]]
 
@@ -82,7 +83,7 @@ def _grouped_volume(node: Node, steps: Steps, group: int) -> Tensor:
         made = image_conv(node, planes_of(node, met), filters, bias, pairs, group)
         total = made if total is None else node.op("ADD", [total, made])
     if total is None or count < 1:
-        raise node.wrong("the window does not fit", f"{depth} planes")
+        raise node.wrong("the window does not fit", counted(depth, "plane"))
     return node.channels_first(volume_of(node, total, count))
 
 

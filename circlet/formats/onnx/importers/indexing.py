@@ -12,6 +12,7 @@ from circlet.ir import DType, Tensor
 from circlet.ops.gather import GatherAttrs
 from circlet.ops.order import CumsumAttrs, OneHotAttrs
 from circlet.ops.reduce import ArgAttrs
+from circlet.words import counted
 
 _MOST_PLACES = 1 << 22
 
@@ -21,7 +22,7 @@ def _counted(node: Node, indices: Tensor, size: int | None, x: Tensor, axis: int
     if indices.data is not None and size is not None:
         values = indices.data
         if values.size and (values.min() < -size or values.max() >= size):
-            raise node.wrong("an index lies outside of its axis", f"{size} elements")
+            raise node.wrong("an index lies outside of its axis", counted(size, "element"))
         return node.const(np.where(values < 0, values + size, values).astype(values.dtype))
     if indices.data is not None and not (indices.data < 0).any():
         return indices

@@ -11,6 +11,7 @@ from circlet.ir import Tensor
 from circlet.ops.conv import Conv2DAttrs, DepthwiseConv2DAttrs
 from circlet.ops.geometry import SAME_UPPER, Padding
 from circlet.ops.shape import SqueezeAttrs
+from circlet.words import counted
 
 Pair = tuple[int, int]
 
@@ -106,6 +107,6 @@ def image_conv(
         attrs = DepthwiseConv2DAttrs(*steps, depth_multiplier=multiplier)
         return node.op("DEPTHWISE_CONV_2D", [image, taps, *given], attrs)
     if channels is not None and channels != group * (weights.shape[1] or 0):
-        raise node.wrong("channels, groups and weights do not fit", f"{channels} channels")
+        raise node.wrong("channels, groups and weights do not fit", counted(channels, "channel"))
     taps = node.transpose(weights, [0, 2, 3, 1])
     return node.op("CONV_2D", [image, taps, *given], Conv2DAttrs(*steps, groups=group))

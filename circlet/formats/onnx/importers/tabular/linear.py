@@ -21,6 +21,7 @@ from circlet.formats.onnx.table import importer
 from circlet.ir import Tensor
 from circlet.ops.fully_connected import FullyConnectedAttrs
 from circlet.ops.reduce import ReducerAttrs
+from circlet.words import counted
 
 
 def _product(node: Node, x: Tensor, rows: np.ndarray, terms: np.ndarray) -> Tensor:
@@ -35,7 +36,7 @@ def _product(node: Node, x: Tensor, rows: np.ndarray, terms: np.ndarray) -> Tens
 def _coefficients(node: Node, units: int, name: str = "coefficients") -> np.ndarray:
     given = reals(node, name)
     if units < 1 or not given.size or given.size % units:
-        raise node.wrong(f"the {name} do not divide into {units} rows", f"{given.size}")
+        raise node.wrong(f"the {name} do not divide into {counted(units, 'row')}", f"{given.size}")
     return given.reshape(units, -1)
 
 

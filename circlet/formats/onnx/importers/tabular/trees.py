@@ -24,6 +24,7 @@ from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.gather import GatherAttrs
 from circlet.ops.reduce import ReducerAttrs
+from circlet.words import counted
 
 Ints = npt.NDArray[np.int32]
 _MOST_LEVELS = 256
@@ -133,7 +134,9 @@ def _leaves(node: Node, x: Tensor, trees: _Trees) -> Tensor:
     """The leaf that each row ends in, INT32 [rows, trees]."""
     columns = x.shape[-1]
     if columns is not None and trees.columns.max(initial=0) >= columns:
-        raise node.wrong("a node compares a column that the table lacks", f"{columns} columns")
+        raise node.wrong(
+            "a node compares a column that the table lacks", counted(columns, "column")
+        )
     start = node.op("MUL", [_first_column(node, x), node.const(0, np.int32)])
     at = node.op("ADD", [start, node.const(trees.roots[None])])
     if not trees.levels:
