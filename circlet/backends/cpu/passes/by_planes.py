@@ -1,4 +1,4 @@
-"""Images that are wanted with channels first are resized plane by plane."""
+"""Images that lie with channels first are resized and pooled plane by plane."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from circlet.backends.cpu.pixel_lanes import has_pixel_lanes
 from circlet.ir import Graph, Op, Tensor
 from circlet.ops.decomposition import Parts
 from circlet.ops.layout import permutation
@@ -14,44 +15,47 @@ from circlet.ops.operands import operand
 from circlet.passes import Contract, Rewriter
 
 _TO_PLANES, _TO_PIXELS = (0, 3, 1, 2), (0, 2, 3, 1)
+_RESIZE = "RESIZE_NEAREST_NEIGHBOR"
+_POOLING = frozenset({"AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"})
 
 
 @dataclass(frozen=True)
-class ResizePlanes:
-    """Resize the planes of an image, each as an image of one channel.
+class ByPlanes:
+    """Resize or pool the planes of an image, each as an image of one channel.
 
     Before: `x[1,64,8,8] -> TRANSPOSE -> RESIZE_NEAREST_NEIGHBOR -> TRANSPOSE -> y[1,64,16,16]`.
     After: `x -> RESHAPE [64,8,8,1] -> RESIZE_NEAREST_NEIGHBOR -> RESHAPE -> y`. An image that lies
-    with channels last is transposed before it grows instead of after.
+    with channels last is transposed before it grows instead of after. Pooling is taken between two
+    transposes, by the kernel whose registers hold neighbouring pixels.
     """
 
-    name = "resize-planes"
+    name = "by-planes"
     contract = Contract(
         grows=dict.fromkeys(("operators", "bytes_moved"), "views of what is read and made count")
     )
-    needs = frozenset({"RESIZE_NEAREST_NEIGHBOR"})
+    needs = frozenset({_RESIZE, *_POOLING})
 
     def run(self, graph: Graph) -> bool:
-        """Rewrite every resizing that only a transpose reads."""
+        """Rewrite every resizing that only a transpose reads, and pooling between transposes."""
         rewriter = Rewriter(graph)
         for op in rewriter.ops():
             if op.kind == "TRANSPOSE" and permutation(op) == _TO_PLANES:
-                _resize(op, rewriter)
+                _rewrite(op, rewriter)
         return rewriter.finish()
 
 
-def _resize(transpose: Op, rewriter: Rewriter) -> None:
+def _rewrite(transpose: Op, rewriter: Rewriter) -> None:
     image = operand(transpose, 0)
-    resize = rewriter.producer(image)
-    if resize is None or resize.kind != "RESIZE_NEAREST_NEIGHBOR" or not rewriter.is_private(image):
+    own = rewriter.producer(image)
+    if own is None or own.kind not in ByPlanes.needs or not rewriter.is_private(image):
         return
-    source, result = operand(resize, 0), transpose.outputs[0]
-    ahead, behind = Parts(resize), Parts(transpose)
+    source, result = operand(own, 0), transpose.outputs[0]
+    ahead, behind = Parts(own), Parts(transpose)
     maker = rewriter.producer(source)
     gone: list[Op] = []
     if maker is not None and maker.kind == "TRANSPOSE" and permutation(maker) == _TO_PIXELS:
         planes, gone = operand(maker, 0), [maker] if rewriter.is_private(source) else []
-    elif source.elements > image.elements:
+    elif own.kind != _RESIZE or source.elements > image.elements:
         return
     else:
         planes = _of_sizes(source, [source.static_shape[axis] for axis in _TO_PLANES])
@@ -59,11 +63,13 @@ def _resize(transpose: Op, rewriter: Rewriter) -> None:
         ahead.make("TRANSPOSE", [source, order], None, planes)
     batch, channels, height, width = planes.static_shape
     pictures = _of_sizes(planes, (batch * channels, height, width, 1))
-    resized = _of_sizes(result, (batch * channels, *result.static_shape[2:], 1))
+    made_pictures = _of_sizes(result, (batch * channels, *result.static_shape[2:], 1))
     ahead.reshape(planes, pictures.static_shape, pictures)
-    behind.reshape(resized, result.static_shape, result)
-    made = replace(resize, inputs=[pictures, *resize.inputs[1:]], outputs=[resized])
-    rewriter.replace([*gone, resize, transpose], *ahead.ops, made, *behind.ops)
+    behind.reshape(made_pictures, result.static_shape, result)
+    made = replace(own, inputs=[pictures, *own.inputs[1:]], outputs=[made_pictures])
+    if own.kind != _RESIZE and not has_pixel_lanes(made):
+        return
+    rewriter.replace([*gone, own, transpose], *ahead.ops, made, *behind.ops)
 
 
 def _of_sizes(tensor: Tensor, sizes: Sequence[int]) -> Tensor:
