@@ -234,8 +234,8 @@ CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *co
         from += c * p->column_source + i * p->source[6];
         to += c * p->column_result + i * p->result[6];
         struct transpose_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
-        if (transpose == COPY_THROUGH && s_min_i64(columns, inner) >= TRANSPOSE_WHOLE)
-            copy_through(&plane, scratch, size, TRANSPOSE_WHOLE);
+        if (transpose == COPY_THROUGH && s_min_i64(columns, inner) >= TRANSPOSE_WIDE)
+            copy_through(&plane, scratch, size, TRANSPOSE_WIDE);
         else if (transpose) transpose_planes(&plane, size);
         else copy_plane(p, to, from, columns, inner, size, step);
     }
