@@ -37,6 +37,7 @@ from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_block_bits import assert_rounded
 from tests.backends.cpu.test_cross_sums import cross_sums
+from tests.backends.cpu.test_elementwise import pairs
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_float_depthwise import repeated
 from tests.backends.cpu.test_float_groups import CASES as FEW_CHANNELS
@@ -159,6 +160,7 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
             ("AVERAGE_POOL_2D", "in steps of two, where they are"),
         )
     },
+    "rows read over and over": pairs,
     "the largest floats": lambda: orders(DType.FLOAT32),
     "the largest of int64": lambda: orders(DType.INT64),
     "doubles": arithmetic,
