@@ -49,7 +49,7 @@ def test_blocks_of_planes_are_the_same(
     cases = blocks(kind, dtype, shape, side, twice=False)
     graph = cases.graph()
     wanted = evaluate_graph(graph, cases.inputs)
-    assert PassManager((PASSES.made(["block-planes"], {})[0],), check=True).run(graph).applied
+    assert PassManager((PASSES.made(["by-planes"], {})[0],), check=True).run(graph).applied
     assert [op.kind for op in graph.ops] == ["RESHAPE", "TRANSPOSE", "RESHAPE"]
     for made in (
         evaluate_graph(graph, cases.inputs),
@@ -61,4 +61,4 @@ def test_blocks_of_planes_are_the_same(
 @pytest.mark.parametrize(("width", "twice"), [(64, True), (40, False)])
 def test_pixels_that_are_read_and_narrow_planes_stay(width: int, twice: bool) -> None:
     cases = blocks("SPACE_TO_DEPTH", DType.FLOAT32, (1, 3, 4, width), 2, twice=twice)
-    assert not PASSES.made(["block-planes"], {})[0].run(cases.graph())
+    assert not PASSES.made(["by-planes"], {})[0].run(cases.graph())
