@@ -118,15 +118,19 @@ CIRCLET_INLINE vf pool_share(const pool_block *b, int64_t k, int64_t i, const in
     return v_splat(1.0f) / (v_splat((float)b->taps[k]) * v_load(b->columns + i));
 }
 
-/* Tap x of windows i .. i + n, in a row of the ring or of the image. */
+/* Tap x of windows i .. i + n, in a row of the ring or of the image. There the last of an odd number
+ * of taps is the second of pairs that start a pixel before, so that none reaches behind the row. */
 CIRCLET_INLINE vf pool_tap(const struct pool_pixels_params *p, const float *row, int64_t i,
-                           int64_t n, int x, const int stride, const int ringed) {
+                           int64_t n, int x, const int width, const int stride,
+                           const int ringed) {
     const int64_t far = x / stride * p->of.channels;
     if (ringed) return v_load(row + x % stride * p->phase + far + i);
     if (stride == 1) return pool_load(row + far + i, n);
+    const int is_second = x % 2 || x == width - 1;
+    const float *from = row + 2 * (far + i) + (x % 2 - is_second);
     const int64_t here = s_min_i64(2 * n, CIRCLET_LANES);
-    vf a = pool_load(row + 2 * (far + i), here), b = pool_load(row + 2 * (far + i) + here, 2 * n - here);
-    return x % 2 ? POOL_PICKED(a, b, 1) : POOL_PICKED(a, b, 0);
+    vf a = pool_load(from, here), b = pool_load(from + here, 2 * n - here);
+    return is_second ? POOL_PICKED(a, b, 1) : POOL_PICKED(a, b, 0);
 }
 
 /* Windows i .. i + n of the rows of a block: what is loaded of a row serves all windows that have
@@ -139,7 +143,7 @@ CIRCLET_INLINE void pool_lanes(const struct pool_pixels_params *p, const pool_bl
         sums[k] = v_splat(kind == POOL_MAX ? -__builtin_inff() : 0.0f);
     CIRCLET_UNROLL for (int y = 0; y < height + (POOL_BLOCK - 1) * down; y++)
         CIRCLET_UNROLL for (int x = 0; x < width; x++) {
-            vf v = pool_tap(p, b->rows[y], i, n, x, stride, ringed);
+            vf v = pool_tap(p, b->rows[y], i, n, x, width, stride, ringed);
             CIRCLET_UNROLL for (int k = 0; k < POOL_BLOCK; k++)
                 if (y >= k * down && y < k * down + height)
                     sums[k] = pool_join_f32(sums[k], v, kind);
@@ -219,7 +223,7 @@ CIRCLET_INLINE int64_t pool_fill(const struct pool_pixels_params *p, float *ring
 /* Operands: input, output, circlet_stop. A task is one row of the output; pixels are dense. The
  * scratch memory holds the ring, a row more, and two phases unless maxima are wanted. Windows are of
  * `height` x `width` pixels, `down` rows and `stride` columns apart: 1, or 2 of one channel.
- * `ringed`: 0 for sums of rows where they are, which no window leaves, and of no odd width at a
+ * `ringed`: 0 for sums of rows where they are, which no window leaves, and of no width of 1 at a
  * stride of 2. */
 CIRCLET_INLINE void pool_pixels(const struct pool_pixels_params *p, void *const *x, void *scratch,
                                 int64_t begin, int64_t end, const int kind, const int height,

@@ -24,6 +24,7 @@ POOLS = {
     "in steps of two, where they are": ((2, 3, 9, 25), pool_attrs("VALID", 2, 2, 2, 3)),
     "side by side, where they are": ((1, 5, 8, 19), pool_attrs("VALID", 1, 1, 3, 2, "RELU6")),
     "over borders, in steps of two": ((2, 3, 11, 33), pool_attrs("SAME", 2, 2, 3, 3)),
+    "of odd widths, to the last pixel": ((1, 2, 8, 33), pool_attrs("VALID", 2, 2, 5, 2)),
     "of odd widths, in steps of two": ((1, 2, 9, 71), pool_attrs("VALID", 2, 1, 3, 3)),
     "over borders, side by side": ((1, 3, 7, 37), pool_attrs("SAME", 1, 1, 5, 5, "RELU_N1_TO_1")),
     "of few rows": ((2, 2, 2, 40), pool_attrs("SAME", 1, 2, 4, 7)),
