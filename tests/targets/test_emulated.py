@@ -30,13 +30,14 @@ from circlet.ops.requantization import EVEN
 from circlet.ops.softmax import SoftmaxAttrs
 from circlet.options import Options
 from tests.backends.cpu.cases import QUANT, Cases, Network
+from tests.backends.cpu.passes.test_by_planes import POOLS, pooled, resized
 from tests.backends.cpu.passes.test_fuse_columns import NORMS, along
-from tests.backends.cpu.passes.test_resize_planes import resized
 from tests.backends.cpu.q8_graphs import conv_graph, rounding_to_even, rows_graph
 from tests.backends.cpu.test_bf16 import dense, sums_of
 from tests.backends.cpu.test_block_bits import all_forms as bit_forms
 from tests.backends.cpu.test_block_bits import assert_rounded
 from tests.backends.cpu.test_cross_sums import cross_sums
+from tests.backends.cpu.test_elementwise import pairs
 from tests.backends.cpu.test_float_conv import _values as values
 from tests.backends.cpu.test_float_depthwise import repeated
 from tests.backends.cpu.test_float_groups import CASES as FEW_CHANNELS
@@ -151,6 +152,15 @@ GRAPHS: dict[str, Callable[[], Network | Cases]] = {
     "zero points of sequences": DYNAMIC["zero points that int8 does not absorb"],
     "norms down columns": lambda: along((2, 21, 9, 15), 1, attrs=NORMS[0]),
     "doubled planes": lambda: resized((2, 3, 5, 37), (10, 74), is_turned=True),
+    **{
+        f"planes {name} in {kind}": partial(pooled, kind, *POOLS[name])
+        for kind, name in (
+            ("MAX_POOL_2D", "over borders, in steps of two"),
+            ("AVERAGE_POOL_2D", "over borders, side by side"),
+            ("AVERAGE_POOL_2D", "in steps of two, where they are"),
+        )
+    },
+    "rows read over and over": pairs,
     "the largest floats": lambda: orders(DType.FLOAT32),
     "the largest of int64": lambda: orders(DType.INT64),
     "doubles": arithmetic,

@@ -11,6 +11,7 @@ import pytest
 from circlet.backends.cpu.lower.elementwise.affine import affine_params
 from circlet.backends.cpu.lower.elementwise.small_rows import repeat_constant
 from circlet.ir import DType, Quantization, Tensor
+from circlet.ops import NoAttrs
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
 from circlet.ops.evaluate import evaluate_graph
 from circlet.ops.opdef import find
@@ -280,3 +281,26 @@ def test_sums_far_beyond_a_byte_keep_the_exact_expression() -> None:
     cases.op("ADD", pair, AddAttrs(), quant=Quantization.per_tensor(0.01, 5))
     assert affine_params(cases.graph().ops[0]) is None
     cases.check("native")
+
+
+def pairs() -> Cases:
+    """Short rows of one operand beside all of the other, of sizes that divide vectors or do not."""
+    cases = Cases()
+    for dtype, inner in product((DType.FLOAT32, DType.INT32, DType.INT64), (2, 3, 4, 8, 16)):
+        for shapes in (
+            ((37, 1, inner), (1, 23, inner)),
+            ((3, 5, 7, inner), (3, 1, 7, inner)),
+            ((5, 3000, inner), (5, 1, inner)),
+        ):
+            first, second = (cases.data(dtype, shape) for shape in shapes)
+            total = cases.op("SUB", [first, second], SubAttrs())
+            cases.op("MAXIMUM", [second, total], NoAttrs())
+            cases.op("LESS", [second, first], NoAttrs(), dtype=DType.BOOL)
+    bytes_of = [cases.data(DType.INT8, shape, OUT) for shape in ((9, 1, 4), (1, 50, 4))]
+    cases.op("MUL", bytes_of, MulAttrs(), quant=SECOND)
+    return cases
+
+
+@each_target
+def test_rows_that_are_read_over_and_over_equal_the_record(target: str) -> None:
+    pairs().check(target, threads=2)

@@ -74,7 +74,7 @@ def test_matrices_whose_rows_meet_in_a_cache_are_transposed_through_a_tile(targe
         (1, 1040, 64, "x86_64_v3", False),
         (1, 257, 64, "x86_64_v3", False),
         (1, 64, 1024, "x86_64_v3", False),
-        (1, 1024, 64, "x86_64_v4", False),
+        (1, 1024, 64, "x86_64_v4", True),
     ],
 )
 def test_near_rows_a_power_of_two_apart_go_through_a_tile(

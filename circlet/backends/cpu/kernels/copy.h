@@ -234,8 +234,8 @@ CIRCLET_INLINE void copy_elements(const struct copy_elements_params *p, void *co
         from += c * p->column_source + i * p->source[6];
         to += c * p->column_result + i * p->result[6];
         struct transpose_plane plane = {to, from, p->column_result, p->source[6], columns, inner};
-        if (transpose == COPY_THROUGH && s_min_i64(columns, inner) >= TRANSPOSE_WHOLE)
-            copy_through(&plane, scratch, size, TRANSPOSE_WHOLE);
+        if (transpose == COPY_THROUGH && s_min_i64(columns, inner) >= TRANSPOSE_WIDE)
+            copy_through(&plane, scratch, size, TRANSPOSE_WIDE);
         else if (transpose) transpose_planes(&plane, size);
         else copy_plane(p, to, from, columns, inner, size, step);
     }
@@ -279,6 +279,25 @@ CIRCLET_INLINE void pad_row(const struct pad_rows_params *p, char *to, const cha
     fill_run(to + p->before + p->copied, p->pattern, p->after);
 }
 
+#define PAD_SHORT 128 /* bytes of runs that are filled together, before what lies inside of them */
+
+/* `count` runs of the result that lie along the last outer axis, from one on that is the `at`-th
+ * behind the source's first. */
+CIRCLET_INLINE void pad_run(const struct pad_rows_params *p, char *to, const char *from, int64_t at,
+                            int64_t count) {
+    const int axis = ROWS_OUTER - 1;
+    const int64_t step = p->result[axis], bytes = p->before + p->copied + p->after;
+    const int64_t first = s_max_i64(at, 0), last = s_min_i64(at + count, p->count[axis]);
+    if (bytes <= PAD_SHORT && bytes == step) {
+        fill_run(to, p->pattern, count * bytes);
+        for (int64_t i = first; from && i < last; i++)
+            copy_run(to + (i - at) * step + p->before, from + i * p->source[axis], p->copied);
+        return;
+    }
+    for (int64_t i = at; i < at + count; i++, to += step)
+        pad_row(p, to, from && i >= first && i < last ? from + i * p->source[axis] : 0);
+}
+
 /* Operands: source, result. */
 CIRCLET_INLINE void pad_rows(const struct pad_rows_params *p, void *const *x, void *scratch,
                              int64_t begin, int64_t end) {
@@ -288,12 +307,7 @@ CIRCLET_INLINE void pad_rows(const struct pad_rows_params *p, void *const *x, vo
     for (int64_t row = begin * p->rows_per_task, run; row < last; row += run) {
         run = rows_run(row, last, p->sizes);
         char *to = (char *)x[1] + rows_offset(row, p->sizes, p->result);
-        const char *from = pad_source(p, x[0], row);
-        int64_t at = row % p->sizes[axis] - p->first[axis];
-        for (int64_t i = 0; i < run; i++, at++, to += p->result[axis]) {
-            int is_inside = from && at >= 0 && at < p->count[axis];
-            pad_row(p, to, is_inside ? from + at * p->source[axis] : 0);
-        }
+        pad_run(p, to, pad_source(p, x[0], row), row % p->sizes[axis] - p->first[axis], run);
     }
 }
 

@@ -21,6 +21,20 @@ struct elementwise_params {
     float floats[16];      /* the expression's parameters */
 };
 
+/* The first n lanes over and over: n is a power of two, a literal. */
+#if CIRCLET_LANES == 16
+#define CIRCLET_CYCLE(x, n)                                                                    \
+    __builtin_shufflevector(x, x, 0 % (n), 1 % (n), 2 % (n), 3 % (n), 4 % (n), 5 % (n), 6 % (n), \
+                            7 % (n), 8 % (n), 9 % (n), 10 % (n), 11 % (n), 12 % (n), 13 % (n), \
+                            14 % (n), 15 % (n))
+#elif CIRCLET_LANES == 8
+#define CIRCLET_CYCLE(x, n)                                                                    \
+    __builtin_shufflevector(x, x, 0 % (n), 1 % (n), 2 % (n), 3 % (n), 4 % (n), 5 % (n), 6 % (n), \
+                            7 % (n))
+#else
+#define CIRCLET_CYCLE(x, n) __builtin_shufflevector(x, x, 0 % (n), 1 % (n), 2 % (n), 3 % (n))
+#endif
+
 /* Does elements begin to end of one inner run. */
 typedef void (*elementwise_row)(const elementwise_values *v, char *const *at, int64_t begin,
                                 int64_t end);

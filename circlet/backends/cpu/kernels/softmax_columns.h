@@ -1,4 +1,4 @@
-/* Softmax down columns of floats. */
+/* Softmax and log-softmax down columns of floats. */
 #ifndef CIRCLET_SOFTMAX_COLUMNS_H
 #define CIRCLET_SOFTMAX_COLUMNS_H
 
@@ -11,8 +11,7 @@ struct softmax_columns_params {
 };
 
 CIRCLET_INLINE void softmax_columns_block(const void *params, float *to, const float *from,
-                                          int64_t n, const int vectors, const int form) {
-    (void)form;
+                                          int64_t n, const int vectors, const int is_log) {
     const struct softmax_columns_params *p = params;
     const int64_t count = p->in.count, columns = p->in.columns;
     const vf beta = v_splat(p->beta);
@@ -28,22 +27,25 @@ CIRCLET_INLINE void softmax_columns_block(const void *params, float *to, const f
         CIRCLET_UNROLL for (int u = 0; u < vectors; u++) {
             int64_t i = k * columns + u * CIRCLET_LANES;
             vf v = softmax_term(element_load_f32(from + i, n, ELEMENT_F32), best[u], beta);
-            element_store_f32(to + i, v, n);
+            if (!is_log) element_store_f32(to + i, v, n);
             sum[u] += v;
         }
-    CIRCLET_UNROLL for (int u = 0; u < vectors; u++) sum[u] = v_splat(1.0f) / sum[u];
+    CIRCLET_UNROLL for (int u = 0; u < vectors; u++)
+        sum[u] = is_log ? v_log(sum[u]) : v_splat(1.0f) / sum[u];
     for (int64_t k = 0; k < count; k++)
         CIRCLET_UNROLL for (int u = 0; u < vectors; u++) {
-            float *y = to + k * columns + u * CIRCLET_LANES;
-            element_store_f32(y, element_load_f32(y, n, ELEMENT_F32) * sum[u], n);
+            int64_t i = k * columns + u * CIRCLET_LANES;
+            vf v = element_load_f32((is_log ? from : to) + i, n, ELEMENT_F32);
+            element_store_f32(to + i, is_log ? v - best[u] - sum[u] : v * sum[u], n);
         }
 }
 
 /* Operands: source, result. */
 CIRCLET_INLINE void softmax_columns(const struct softmax_columns_params *p, void *const *x,
-                                    void *scratch, int64_t begin, int64_t end) {
+                                    void *scratch, int64_t begin, int64_t end,
+                                    const int is_log) {
     (void)scratch;
-    for_columns(&p->in, p, x, begin, end, softmax_columns_block, 0);
+    for_columns(&p->in, p, x, begin, end, softmax_columns_block, is_log);
 }
 
 #endif

@@ -164,6 +164,28 @@ CIRCLET_INLINE int top_k_gather(top_k_reservoir *r, const void *row, int64_t col
     return 1;
 }
 
+/* Keys in the order of `top_k_key` of n elements of up to 4 bytes, as signed integers. */
+CIRCLET_INLINE vi top_k_lanes(const void *at, int64_t n, int type) {
+    if (type != ELEMENT_F32) return ~element_load_i32(at, n, type);
+    vf x = element_load_f32(at, n, type);
+    vi bits = v_select_i32((vi)(((vi)x << 1) == v_zero_i32()), v_zero_i32(), (vi)x);
+    return v_select_i32((vi)(x == x), ~(bits ^ (bits >> 31 & INT32_MAX)), v_splat_i32(INT32_MAX));
+}
+
+/* The place of the largest element, of equal ones the first. Each lane holds its own first best. */
+CIRCLET_INLINE int32_t top_k_first(const void *row, int64_t columns, int type) {
+    vi best = v_splat_i32(INT32_MAX), place = v_zero_i32(), here = v_iota();
+    for (int64_t i = 0; i < columns; i += CIRCLET_LANES, here += CIRCLET_LANES) {
+        int64_t n = s_min_i64(CIRCLET_LANES, columns - i);
+        vi key = top_k_lanes((const char *)row + i * element_size(type), n, type);
+        if (n < CIRCLET_LANES) key = v_select_i32(v_lane_mask(n), key, v_splat_i32(INT32_MAX));
+        vi better = (vi)(key < best);
+        best = v_select_i32(better, key, best), place = v_select_i32(better, here, place);
+    }
+    vi top = v_splat_i32(v_fold_min_i32(best));
+    return v_fold_min_i32(v_select_i32((vi)(best == top), place, v_splat_i32(INT32_MAX)));
+}
+
 CIRCLET_INLINE void top_k_put(void *values, int64_t to, const void *row, int64_t from, int size) {
     if (size == 8) ((uint64_t *)values)[to] = ((const uint64_t *)row)[from];
     if (size == 4) ((uint32_t *)values)[to] = ((const uint32_t *)row)[from];
@@ -188,7 +210,10 @@ CIRCLET_INLINE void top_k(const struct top_k_params *p, void *const *x, void *sc
         char *values = (char *)x[1] + task * p->kept * size;
         char *indices = (char *)x[2] + task * p->kept * index_size;
         top_k_reservoir r = {list, 0, 0};
-        if (kept <= TOP_K_FEW) {
+        if (kept == 1 && key_size == 4) {
+            list.place[0] = top_k_first(row, columns, type);
+            if (stop_after(&stop, columns)) return;
+        } else if (kept <= TOP_K_FEW) {
             if (!top_k_gather(&r, row, columns, kept, p->capacity, type, 1, &stop)) return;
         } else {
             if (!top_k_gather(&r, row, columns, kept, p->capacity, type, 0, &stop)) return;

@@ -233,8 +233,7 @@ def _elements_call(
     transpose, scratch = int(source[column] == result[inner] == size), 0
     is_near = 2 * written.elements * size <= _NEAR_BYTES
     is_near = is_near and source[inner] <= _PAGE_BYTES + LINE_BYTES
-    writes_parts = size == 4 and context.vector_bytes < LINE_BYTES  # of lines of the result
-    has_blocks = transpose and writes_parts and count >= _LANES
+    has_blocks = transpose and size == 4 and count >= _LANES
     if has_blocks and is_near and _rows_meet(result[column], columns):
         transpose, scratch = _THROUGH, _TILE_BYTES
     is_stepped = result[inner] == size and source[inner] in [size * step for step in _STEPS]

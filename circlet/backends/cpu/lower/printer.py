@@ -89,10 +89,18 @@ class Printer:
             names[node] = f"x{number}_{place}"
         return " ".join([*statements, self.defined(number, expr.kind, text(expr))])
 
-    def loaded(self, number: int, at: str, dtype: DType, *, is_single: bool = False) -> str:
-        """The C statement that loads a value; `is_single` where one element serves all lanes."""
+    def loaded(
+        self, number: int, at: str, dtype: DType, *, is_single: bool = False, cycle: int = 0
+    ) -> str:
+        """The C statement that loads a value; `is_single` where one element serves all lanes.
+
+        A `cycle` of elements, other than 0, serves them over and over.
+        """
         kind = KINDS.get(dtype, "i32")
         self.singles |= {number} if is_single else set()
+        if cycle:
+            first = f"element_load_{kind}({at}, {cycle}, {EXPRESSION_TYPES[dtype]})"
+            return self.defined(number, kind, f"CIRCLET_CYCLE({first}, {cycle})")
         address = at if is_single else f"{at} + i * {dtype.bits // 8}"
         if kind in _WIDE_SPLATS:
             loaded = f"element_load_{kind}({address}, n)"

@@ -24,7 +24,7 @@ _LONGEST = 1 << 10  # of columns, which are added up one element after the other
 
 @dataclass(frozen=True)
 class FuseColumns:
-    """Leave the axis of a softmax, or of a local response norm, where it is.
+    """Leave the axis of a softmax, of its logarithm, or of a local response norm, where it is.
 
     Before: `x[1,21,8,8] -> TRANSPOSE [0,2,3,1] -> SOFTMAX -> TRANSPOSE [0,3,1,2]`. After: one
     `FUSED_COLUMNS`. The powers of a column are added in its order. An element-wise operator ahead
@@ -32,7 +32,7 @@ class FuseColumns:
     """
 
     name = "fuse-columns"
-    needs = frozenset({"SOFTMAX", "LOCAL_RESPONSE_NORMALIZATION"})
+    needs = frozenset({"SOFTMAX", "LOG_SOFTMAX", "LOCAL_RESPONSE_NORMALIZATION"})
 
     def run(self, graph: Graph) -> bool:
         """Fuse every such operator between two such transposes."""
@@ -100,6 +100,7 @@ def _takes_norm(op: Op) -> bool:
 
 _TAKES: Mapping[str, Callable[[Op], bool]] = {
     "SOFTMAX": _takes_softmax,
+    "LOG_SOFTMAX": lambda op: True,
     "LOCAL_RESPONSE_NORMALIZATION": _takes_norm,
 }
 

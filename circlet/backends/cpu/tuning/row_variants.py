@@ -91,6 +91,7 @@ _ROWS = (
     _row("local_response_norm", "local_response_norm", "local response norms", _O, "norm", ""),
     _row("local_response_columns", "local_response_norm", "the same down columns", _O, "norm", ""),
     _row("pool", "pool", "pooling", _L, "pool", "face_detection_short_range"),
+    _row("pool_pixels", "pool_pixels", "the same by neighbouring pixels", _L, "pool", ""),
     _row("cumsum", "cumsum", "cumulative sums", _O, "gather", ""),
     _row("rfft", "fft", "real Fourier transforms", _L, "fft", "yamnet_audio_classifier"),
     _row(

@@ -10,7 +10,7 @@ from circlet.formats.onnx.node import Node, NotLoweredError
 from circlet.formats.onnx.table import importer
 from circlet.ir import DType, Tensor
 from circlet.ops.gather import GatherAttrs
-from circlet.ops.order import CumsumAttrs, OneHotAttrs
+from circlet.ops.order import CumsumAttrs, OneHotAttrs, ReverseSequenceAttrs
 from circlet.ops.reduce import ArgAttrs
 from circlet.words import counted
 
@@ -155,6 +155,12 @@ def _top_k(node: Node) -> list[Tensor]:
 def _cum_sum(node: Node) -> Tensor:
     attrs = CumsumAttrs(bool(node.whole("exclusive")), bool(node.whole("reverse")))
     return node.op("CUMSUM", [node[0], node.cast(node[1], DType.INT32)], attrs)
+
+
+@importer("ReverseSequence")
+def _reverse_sequence(node: Node) -> Tensor:
+    attrs = ReverseSequenceAttrs(node.whole("time_axis"), node.whole("batch_axis", 1))
+    return node.op("REVERSE_SEQUENCE", [node[0], node[1]], attrs)
 
 
 @importer("NonZero")

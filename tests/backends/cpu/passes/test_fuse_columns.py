@@ -16,7 +16,12 @@ from circlet.passes import PassManager
 from tests.backends.cpu.cases import Cases, each_width
 from tests.backends.cpu.harness import run_native, runnable
 
-SOFTMAX = SoftmaxAttrs(0.7)
+SOFTMAX, LOG_SOFTMAX = SoftmaxAttrs(0.7), NoAttrs()
+KINDS = {
+    SoftmaxAttrs: "SOFTMAX",
+    NoAttrs: "LOG_SOFTMAX",
+    LocalResponseNormAttrs: "LOCAL_RESPONSE_NORMALIZATION",
+}
 NORMS = [LocalResponseNormAttrs(2, 1.5, 0.3, beta) for beta in (0.75, 0.5, 1.0, 0.3)]
 
 
@@ -32,8 +37,7 @@ def along(
     order = (*(a for a in range(len(shape)) if a != axis), axis)
     x = cases.data(DType.FLOAT32, shape)
     turned = cases.op("TRANSPOSE", [x, cases.constant(np.array(order, np.int32))], NoAttrs())
-    kind = "SOFTMAX" if isinstance(attrs, SoftmaxAttrs) else "LOCAL_RESPONSE_NORMALIZATION"
-    made = cases.op(kind, [turned], attrs)
+    made = cases.op(KINDS[type(attrs)], [turned], attrs)
     if behind:
         made = cases.op(behind, [made, made] if behind == "MUL" else [made])
     places = np.argsort(order) if back is None else np.array(back)
@@ -51,7 +55,9 @@ def fused(cases: Cases, *others: str) -> Graph:
 
 
 @each_width
-@pytest.mark.parametrize("attrs", [SOFTMAX, *NORMS], ids=["softmax", "3/4", "1/2", "1", "0.3"])
+@pytest.mark.parametrize(
+    "attrs", [SOFTMAX, LOG_SOFTMAX, *NORMS], ids=["softmax", "log", "3/4", "1/2", "1", "0.3"]
+)
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [((2, 21, 9, 15), 1), ((3, 5, 70), 1), ((40, 8), 0), ((2, 3, 1000, 4, 2), 2), ((2, 1, 130), 1)],

@@ -70,7 +70,7 @@ from tests.docs.how_to import ROOT
 from tests.recurrent import Lstm, lstm_graph, svdf_graph
 from tests.recurrent_layers import DYNAMIC, Layer, dynamic_graph, layer_graph
 from tests.recurrent_pairs import Pair, pair_graph
-from tests.windows import conv2d_attrs, depthwise_attrs
+from tests.windows import conv2d_attrs, depthwise_attrs, pool_attrs
 
 _STRUCT = re.compile(r"^struct (\w+)_params \{", re.MULTILINE)
 _METHODS = {"method", "fold"}
@@ -235,6 +235,13 @@ def patches(name: str) -> Graph:
     return cases.graph()
 
 
+def planes(name: str) -> Graph:
+    cases = Cases()
+    attrs = pool_attrs("SAME", 2, 2, 3, 3)
+    cases.op("MAX_POOL_2D", [cases.data(DType.FLOAT32, (3, 9, 40, 1))], attrs)
+    return cases.graph()
+
+
 def bounded(graph: Graph) -> Graph:
     """A graph over tensors with room for every run."""
     table = SizeTable()
@@ -321,6 +328,7 @@ OWN: dict[str, Callable[[str], Graph]] = {
     "scatter_windows": joined_windows,
     "reduce_window": joined_windows,
     "col2im": patches,
+    "pool_pixels": planes,
     "scatter_vectors": scatters,
     "scatter_elements": scatters,
     "recurrent_bytes": lambda name: DYNAMIC["zero points that int8 does not absorb"]()[0],

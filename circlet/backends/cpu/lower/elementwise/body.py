@@ -27,10 +27,21 @@ _OF_DOUBLES = frozenset(
 
 @dataclass(frozen=True)
 class Load:
-    """An operand of a kernel: its type, and whether one element serves the whole inner loop."""
+    """An operand of a kernel: its type, and what serves the whole inner loop.
+
+    Attributes:
+        is_single: Whether one element does.
+        cycle: How many elements do, over and over; 0 where all are read once.
+    """
 
     dtype: DType
     is_single: bool = False
+    cycle: int = 0
+
+    @property
+    def is_invariant(self) -> bool:
+        """Whether it is loaded before the loop."""
+        return self.is_single or self.cycle > 0
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,7 @@ class Step:
 class Body:
     """The C text of a body, and the values of its parameters.
 
-    What one element serves for all along an inner loop is loaded before it.
+    What one element, or a cycle of them, serves for all along an inner loop is loaded before it.
 
     Operands of the kernel are the loads in order, then the stored results in order.
     """
@@ -67,8 +78,10 @@ class Body:
         self._printer = Printer()
         for number, load in enumerate(self.loads):
             at = f"at[{number}]"
-            line = self._printer.loaded(number, at, load.dtype, is_single=load.is_single)
-            (self.invariants if load.is_single else self.lines).append(line)
+            line = self._printer.loaded(
+                number, at, load.dtype, is_single=load.is_single, cycle=load.cycle
+            )
+            (self.invariants if load.is_invariant else self.lines).append(line)
         stores = len(self.loads)
         for number, step in enumerate(self.steps, len(self.loads)):
             self.lines.append(self._printer.computed(number, step.scalar, step.operands))
@@ -86,10 +99,11 @@ class Body:
     @cached_property
     def prelude(self) -> str:
         """The body as a C function, and the one that runs it over a row."""
-        singles = sorted(self._printer.singles)
-        kinds = [VECTORS[self._printer.kinds[number]] for number in singles]
-        taken = "".join(f", {kind} x{number}" for kind, number in zip(kinds, singles, strict=True))
-        given = "".join(f", x{number}" for number in singles)
+        cycled = {number for number, load in enumerate(self.loads) if load.cycle}
+        numbers = sorted(self._printer.singles | cycled)
+        kinds = [VECTORS[self._printer.kinds[number]] for number in numbers]
+        taken = "".join(f", {kind} x{number}" for kind, number in zip(kinds, numbers, strict=True))
+        given = "".join(f", x{number}" for number in numbers)
         start = "CIRCLET_INLINE void {}(const elementwise_values *v, char *const *at, "
         return (
             f"{start.format(self.name + '_body')}int64_t i, int64_t n{taken}) {{\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from circlet.backends.cpu.elementwise_limits import MOST_OPERANDS
@@ -15,7 +16,7 @@ from circlet.backends.cpu.lower.elementwise.affine import (
 )
 from circlet.backends.cpu.lower.elementwise.body import Load, Step, not_printable, printed
 from circlet.backends.cpu.lower.elementwise.float_forms import in_floats
-from circlet.backends.cpu.lower.elementwise.small_rows import repeat_constant
+from circlet.backends.cpu.lower.elementwise.small_rows import cycled, repeat_constant
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES, PARAM_LIMITS
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
@@ -125,7 +126,7 @@ def lower_steps(
     outputs: Sequence[Tensor],
 ) -> None:
     """Compute an op's results, which have equal sizes; `outputs` are those that steps store."""
-    nest = _loop_nest(context, inputs, outputs)
+    nest = _cycled(context, _loop_nest(context, inputs, outputs))
     body = printed(nest.loads, tuple((s.scalar.expr, s.operands, s.stored) for s in steps))
     kernel = Kernel("elementwise.h", "elementwise", (body.operand_count, body.name), body.prelude)
     _call(op, context, nest, outputs, kernel, body.params([step.scalar for step in steps]))
@@ -140,6 +141,16 @@ def _loop_nest(context: Context, inputs: Sequence[Tensor], outputs: Sequence[Ten
         for tensor, strides in zip(inputs, loops.strides, strict=False)
     )
     return _LoopNest(tensors, loops, loads)
+
+
+def _cycled(context: Context, nest: _LoopNest) -> _LoopNest:
+    """The nest with longer rows, where operands may be read over and over."""
+    loops, cycles = cycled(nest.loops, context.vector_bytes // 4)
+    pairs = list(zip(nest.loads, cycles, strict=False))
+    if any(cycle and load.dtype.bits == 64 for load, cycle in pairs):
+        return nest
+    loads = tuple(replace(load, cycle=cycle) for load, cycle in pairs)
+    return nest._replace(loops=loops, loads=loads)
 
 
 def _call(

@@ -1,4 +1,4 @@
-"""Constants broadcast along short rows, repeated until rows are long enough for vectors."""
+"""Operands broadcast along short rows, repeated until rows are long enough for vectors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from circlet.backends.cpu.lower.views import Loops
 from circlet.ir import Tensor
 
 _SHORT = 64
@@ -30,3 +31,21 @@ def repeat_constant(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
         return tensor
     data = np.broadcast_to(np.asarray(tensor.data).reshape(-1), shape[axis:])
     return replace(tensor, shape=shape[axis:], data=np.ascontiguousarray(data), default_shape=None)
+
+
+def cycled(loops: Loops, lanes: int) -> tuple[Loops, tuple[int, ...]]:
+    """Loops whose short inner one is joined with the one around it, and the cycle of each operand.
+
+    An operand that the outer one of the two does not move is read over and over, as many elements
+    as the inner one has: a whole number of times in a vector of so many lanes. Its cycle is 0
+    where it is read on.
+    """
+    nothing = loops, (0,) * len(loops.strides)
+    if len(loops.sizes) < 2 or loops.sizes[-1] < 2 or lanes % loops.sizes[-1]:
+        return nothing
+    outer, inner = loops.sizes[-2:]
+    if not all(row[-2] in (0, row[-1] * inner) for row in loops.strides):
+        return nothing
+    cycles = tuple(inner if row[-1] and not row[-2] else 0 for row in loops.strides)
+    strides = tuple((*row[:-2], row[-1]) for row in loops.strides)
+    return Loops((*loops.sizes[:-2], outer * inner), strides), cycles

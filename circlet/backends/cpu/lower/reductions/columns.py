@@ -1,4 +1,4 @@
-"""What runs down columns: softmax and local response norms along another axis than the last."""
+"""What runs down columns: softmax, its logarithm and local response norms along other axes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from circlet.ops.softmax import SoftmaxAttrs
 from circlet.target.targets import Target
 
 _TASK_ELEMENTS = 1 << 12
+_SOFTMAXES = ("SOFTMAX", "LOG_SOFTMAX")
 _VECTORS = 4  # COLUMN_VECTORS of columns.h
 
 
 def _refuses_softmax(op: Op, target: Target) -> str | None:
     kind = parts_of(op)[1].kind
-    return None if kind == "SOFTMAX" else f"{kind} is another operator"
+    return None if kind in _SOFTMAXES else f"{kind} is another operator"
 
 
 def _takes(op: Op, target: Target) -> None:
@@ -61,9 +62,11 @@ def _call(op: Op, context: Context, kernel: Kernel, params: dict[str, ParamValue
 
 
 def _lower_softmax(op: Op, context: Context) -> None:
-    attrs = parts_of(op)[1].attributes(SoftmaxAttrs)
-    kernel = Kernel("softmax_columns.h", "softmax_columns")
-    _call(op, context, kernel, {"beta": float(np.float32(attrs.beta))})
+    own = parts_of(op)[1]
+    is_log = own.kind == "LOG_SOFTMAX"
+    beta = 1.0 if is_log else float(np.float32(own.attributes(SoftmaxAttrs).beta))
+    kernel = Kernel("softmax_columns.h", "softmax_columns", (int(is_log),))
+    _call(op, context, kernel, {"beta": beta})
 
 
 def _lower_norm(op: Op, context: Context) -> None:

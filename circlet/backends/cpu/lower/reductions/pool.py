@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 from circlet.backends.cpu.lower.printer import ELEMENT_TYPES
@@ -14,6 +15,13 @@ from circlet.backends.cpu.lowering import (
     ParamValue,
     StopRef,
     TensorRef,
+)
+from circlet.backends.cpu.pixel_lanes import (
+    has_pixel_lanes,
+    phase_elements,
+    reads_image,
+    ring_rows,
+    scratch_bytes,
 )
 from circlet.ir import DType, Op
 from circlet.ops.operands import operand
@@ -46,6 +54,9 @@ def _refuses(op: Op, target: Target) -> str | None:
 def _lower(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     params = {**_geometry(op, context), **_activation(op)}
+    if has_pixel_lanes(op) and _is_dense(op, context):
+        _pool_pixels(op, context, params)
+        return
     few = _is_of_few_channels(op, context)
     kernel = Kernel("pool.h", "pool", (_KINDS[op.kind], ELEMENT_TYPES[source.dtype], int(few)))
     operands = (source_ref(context, source), TensorRef(result), StopRef())
@@ -62,18 +73,40 @@ def _lower(op: Op, context: Context) -> None:
     )
 
 
+def _is_dense(op: Op, context: Context) -> bool:
+    layouts = context.layout(operand(op, 0)), context.layout(op.outputs[0])
+    return all(layout.pixel_stride == layout.channels for layout in layouts)
+
+
+def _pool_pixels(op: Op, context: Context, params: Mapping[str, ParamValue]) -> None:
+    source, result, window = operand(op, 0), op.outputs[0], pool_window_of(op)
+    taps, steps = zip(window.rows[:2], window.columns[:2], strict=True)
+    constants = (_KINDS[op.kind], *taps, *steps, int(not reads_image(op)))
+    fields: dict[str, ParamValue] = {f"of_{name}": value for name, value in params.items()}
+    layout = context.layout(result)
+    context.call(
+        op,
+        Kernel("pool_pixels.h", "pool_pixels", constants),
+        fields | {"phase": phase_elements(op), "ring": ring_rows(op)},
+        (source_ref(context, source), TensorRef(result), StopRef()),
+        (result,),
+        tasks=layout.batch * layout.height,
+        scratch_bytes=scratch_bytes(op),
+    )
+
+
 def _is_of_few_channels(op: Op, context: Context) -> bool:
     """Whether `pool_few.h` computes maxima: pixels are dense, and of less than two registers."""
     source, attrs = operand(op, 0), op.attributes(Pool2DAttrs)
     if op.kind != "MAX_POOL_2D" or source.dtype == DType.INT16:
         return False
-    data, result = context.layout(source), context.layout(op.outputs[0])
+    data = context.layout(source)
     channels, lanes = data.channels, context.vector_bytes * 8 // source.dtype.bits
     if channels >= 2 * lanes or not lanes <= data.width * channels <= _LONGEST_LINE:
         return False
     if prod(attrs.kernel_shape) > _MOST_TAPS:
         return False
-    return data.pixel_stride == channels and result.pixel_stride == channels
+    return _is_dense(op, context)
 
 
 def _geometry(op: Op, context: Context) -> dict[str, ParamValue]:
