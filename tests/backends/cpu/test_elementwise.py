@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 from circlet.backends.cpu.lower.elementwise.affine import affine_params
-from circlet.backends.cpu.lower.elementwise.small_rows import repeat_constant
+from circlet.backends.cpu.lower.elementwise.small_rows import (
+    joined,
+    repeat_constant,
+    repetitions,
+)
+from circlet.backends.cpu.lower.views import Loops
 from circlet.ir import DType, Quantization, Tensor
 from circlet.ops import NoAttrs
 from circlet.ops.arithmetic import AddAttrs, MulAttrs, SubAttrs
@@ -110,6 +115,33 @@ def test_constants_of_short_rows_are_repeated(target: str) -> None:
     for shape in ((3,), (1, 1, 3), (11, 3), (1, 9, 1, 3)):
         cases.op("SUB", [q, cases.constant(cases.values(DType.INT8, shape), SECOND)], quant=OUT)
     cases.check(target)
+
+
+@each_width
+def test_computed_short_rows_are_repeated(target: str) -> None:
+    cases = Cases()
+    for channels in (3, 9, 16, 33):
+        x = cases.data(DType.FLOAT32, (2, 9, 12, channels))
+        row = cases.data(DType.FLOAT32, (1, 1, 1, channels))
+        cases.op("MUL", [x, row])
+        cases.op("SUB", [cases.builder.op("ABS", [row]), x])
+        cases.op("ADD", [x, cases.data(DType.FLOAT32, (2, 1, 1, channels))])
+        q = cases.data(DType.INT8, (2, 9, 12, channels))
+        stored = cases.data(DType.INT8, (channels,))
+        for kind in ("ADD", "SUB", "MUL", "SQUARED_DIFFERENCE"):
+            cases.op(kind, [q, stored], quant=OUT)
+    cases.check(target, threads=2)
+
+
+def test_rows_are_joined_where_their_number_has_a_divisor() -> None:
+    moved, still = (33, 3, 1), (0, 0, 1)
+    loops = Loops((5, 11, 3), (moved, still, moved))
+    assert repetitions(loops) == 11
+    assert joined(loops, 11) == Loops((5, 1, 33), ((33, 33, 1), (0, 0, 1), (33, 33, 1)))
+    assert repetitions(Loops((1021, 3), ((3, 1), (0, 1)))) == 1
+    assert repetitions(Loops((5, 11, 3), (moved, (3, 0, 1)))) == 1
+    assert repetitions(Loops((11, 3), ((3, 1), (1, 0)))) == 1
+    assert repetitions(Loops((11, 64), ((64, 1), (0, 1)))) == 1
 
 
 def test_repeated_constants_end_at_whole_axes() -> None:

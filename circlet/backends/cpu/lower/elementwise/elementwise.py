@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from circlet.backends.cpu.elementwise_limits import MOST_OPERANDS
-from circlet.backends.cpu.lower.copy import element_bytes, not_copyable
+from circlet.backends.cpu.lower.copy import copy_loops, element_bytes, not_copyable
 from circlet.backends.cpu.lower.elementwise.affine import (
     affine_params,
     sum_ints,
@@ -16,7 +17,12 @@ from circlet.backends.cpu.lower.elementwise.affine import (
 )
 from circlet.backends.cpu.lower.elementwise.body import Load, Step, not_printable, printed
 from circlet.backends.cpu.lower.elementwise.float_forms import in_floats
-from circlet.backends.cpu.lower.elementwise.small_rows import cycled, repeat_constant
+from circlet.backends.cpu.lower.elementwise.small_rows import (
+    cycled,
+    joined,
+    repeat_constant,
+    repetitions,
+)
 from circlet.backends.cpu.lower.printer import EXPRESSION_TYPES, PARAM_LIMITS
 from circlet.backends.cpu.lower.views import (
     MAX_AXES,
@@ -43,11 +49,16 @@ from circlet.target.targets import Target
 
 
 class _LoopNest(NamedTuple):
-    """Operands, results last, the loops over them, and how operands are loaded."""
+    """Operands, results last, the loops over them, and how operands are loaded.
+
+    Attributes:
+        refs: Where operands stand, by number, that were copied.
+    """
 
     tensors: tuple[Tensor, ...]
     loops: Loops
     loads: tuple[Load, ...]
+    refs: Mapping[int, TensorRef] = MappingProxyType({})
 
 
 def scalar_of(op: Op) -> Scalar:
@@ -100,7 +111,7 @@ def lowered_as_sum(op: Op, context: Context) -> bool:
     params = context.packed(op, "affine", lambda: ([], affine_params(op))).fact
     if params is None:
         return False
-    nest = _loop_nest(context, found.operands, op.outputs)
+    nest = _repeated(op, context, _loop_nest(context, found.operands, op.outputs))
     name, prelude = sum_row(found.dtype, params, [load.is_single for load in nest.loads])
     kernel = Kernel("sum_q8.h", "elementwise", (len(nest.tensors), name), prelude)
     ints = _filled(sum_ints(found.dtype, params))
@@ -126,7 +137,7 @@ def lower_steps(
     outputs: Sequence[Tensor],
 ) -> None:
     """Compute an op's results, which have equal sizes; `outputs` are those that steps store."""
-    nest = _cycled(context, _loop_nest(context, inputs, outputs))
+    nest = _repeated(op, context, _cycled(context, _loop_nest(context, inputs, outputs)))
     body = printed(nest.loads, tuple((s.scalar.expr, s.operands, s.stored) for s in steps))
     kernel = Kernel("elementwise.h", "elementwise", (body.operand_count, body.name), body.prelude)
     _call(op, context, nest, outputs, kernel, body.params([step.scalar for step in steps]))
@@ -153,6 +164,22 @@ def _cycled(context: Context, nest: _LoopNest) -> _LoopNest:
     return nest._replace(loops=loops, loads=loads)
 
 
+def _repeated(op: Op, context: Context, nest: _LoopNest) -> _LoopNest:
+    """The nest with longer rows, where operands of one short row may be copied to stand often."""
+    count = repetitions(nest.loops)
+    if count == 1 or any(load.cycle for load in nest.loads):
+        return nest
+    inner, refs = nest.loops.sizes[-1], dict(nest.refs)
+    for number, (tensor, strides) in enumerate(zip(nest.tensors, nest.loops.strides, strict=True)):
+        if strides[-1] == 1 and strides[-2] == 0:
+            size = element_bytes(tensor)
+            copy = context.temporary(op, inner * count * size)
+            rows = Loops((count, inner), ((0, 1), (inner, 1)))
+            copy_loops(op, context, source_ref(context, tensor), copy, rows, size)
+            refs[number] = copy
+    return nest._replace(loops=joined(nest.loops, count), refs=refs)
+
+
 def _call(
     op: Op,
     context: Context,
@@ -164,7 +191,8 @@ def _call(
     params, tasks = _fields(nest.tensors, nest.loops)
     params.update(values)
     inputs = nest.tensors[: len(nest.loads)]
-    sources = (source_ref(context, tensor) for tensor in inputs)
+    refs = nest.refs
+    sources = (refs.get(n) or source_ref(context, t) for n, t in enumerate(inputs))
     operands = (*sources, *(TensorRef(tensor) for tensor in outputs))
     context.call(op, kernel, params, operands, outputs, tasks=tasks)
 

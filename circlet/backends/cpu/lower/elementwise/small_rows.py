@@ -10,7 +10,7 @@ import numpy as np
 from circlet.backends.cpu.lower.views import Loops
 from circlet.ir import Tensor
 
-_SHORT = 64
+_SHORT, _LONG = 64, 1024
 _MOST_ELEMENTS = 1 << 14
 
 
@@ -31,6 +31,29 @@ def repeat_constant(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
         return tensor
     data = np.broadcast_to(np.asarray(tensor.data).reshape(-1), shape[axis:])
     return replace(tensor, shape=shape[axis:], data=np.ascontiguousarray(data), default_shape=None)
+
+
+def repetitions(loops: Loops) -> int:
+    """How often an operand of one short row is to stand in memory for rows to be long; 1 for once.
+
+    The outer one of the two inner loops moves some operands by a whole row, and others not at all.
+    """
+    if len(loops.sizes) < 2 or not 1 < loops.sizes[-1] < _SHORT:
+        return 1
+    outer, inner = loops.sizes[-2:]
+    moves = all(row[-2] in (0, row[-1] * inner) for row in loops.strides)
+    single = all(not any(row[:-1]) for row in loops.strides if not row[-2])
+    if not moves or not single:
+        return 1
+    most = min(outer, _LONG // inner)
+    return next((n for n in range(most, 1, -1) if outer % n == 0), 1)
+
+
+def joined(loops: Loops, count: int) -> Loops:
+    """Loops over rows of so many rows, for operands of one row that stand in memory as often."""
+    outer, inner = loops.sizes[-2:]
+    strides = tuple((*row[:-2], row[-2] * count, row[-1]) for row in loops.strides)
+    return Loops((*loops.sizes[:-2], outer // count, inner * count), strides)
 
 
 def cycled(loops: Loops, lanes: int) -> tuple[Loops, tuple[int, ...]]:
