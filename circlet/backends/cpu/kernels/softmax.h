@@ -44,10 +44,15 @@ CIRCLET_INLINE int32_t softmax_reciprocal(int32_t fraction) {
 
 #define SOFTMAX_MAX(a, b) (((v16u8)((a) > (b)) & (a)) | (~(v16u8)((a) > (b)) & (b)))
 
+#define SOFTMAX_FOLD(x, a, b, c, d, e, f, g, h) \
+    SOFTMAX_MAX(x, __builtin_shufflevector(x, x, a, b, c, d, e, f, g, h, 8, 9, 10, 11, 12, 13, 14, 15))
+
 CIRCLET_INLINE uint8_t softmax_fold_max(v16u8 x) {
-    uint8_t best = 0;
-    CIRCLET_UNROLL for (int i = 0; i < 16; i++) best = x[i] > best ? x[i] : best;
-    return best;
+    x = SOFTMAX_FOLD(x, 8, 9, 10, 11, 12, 13, 14, 15);
+    x = SOFTMAX_FOLD(x, 4, 5, 6, 7, 4, 5, 6, 7);
+    x = SOFTMAX_FOLD(x, 2, 3, 2, 3, 4, 5, 6, 7);
+    x = SOFTMAX_FOLD(x, 1, 1, 2, 3, 4, 5, 6, 7);
+    return x[0];
 }
 
 /* Sixteen elements at a time, the last of which may be some that were looked at before. */
@@ -207,12 +212,20 @@ CIRCLET_INLINE vi softmax_reciprocals(vi fractions) {
 CIRCLET_INLINE void softmax_line(const struct softmax_q8_params *p, softmax_lines *l, int row,
                                  const uint8_t *from, const int32_t *powers, const int32_t *terms,
                                  uint8_t highest) {
-    uint32_t sum = 0;
-    CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++) {
-        uint8_t difference = (uint8_t)(highest - from[i]);
-        sum += (uint32_t)terms[difference];
-        l->powers[row * p->count + i] = difference <= p->kept ? powers[difference] : 0;
+    const int64_t count = p->count;
+    int32_t *own = l->powers + row * count;
+    uint32_t sum = 0, other = 0;
+    int64_t i = 0;
+    CIRCLET_NO_UNROLL for (; i + 2 <= count; i += 2) {
+        const uint8_t a = (uint8_t)(highest - from[i]), b = (uint8_t)(highest - from[i + 1]);
+        sum += (uint32_t)terms[a], other += (uint32_t)terms[b];
+        own[i] = powers[a], own[i + 1] = powers[b];
     }
+    if (i < count) {
+        const uint8_t a = (uint8_t)(highest - from[i]);
+        sum += (uint32_t)terms[a], own[i] = powers[a];
+    }
+    sum += other;
     int headroom = __builtin_clz(sum);
     l->fractions[row] = (int32_t)((sum << headroom) - (1u << 31));
     l->rights[row] = 12 - headroom + 31 - 8;
@@ -229,10 +242,10 @@ CIRCLET_INLINE void softmax_short(const struct softmax_q8_params *p, uint8_t *to
                      softmax_highest_q8(row, p->count, (uint8_t)flip));
     }
     v_store_i32(l.scales, softmax_reciprocals(v_load_i32(l.fractions)));
-    for (int r = 0; r < CIRCLET_LANES; r++)
-        CIRCLET_NO_UNROLL for (int64_t i = 0; i < p->count; i++) {
-            l.element_scales[r * p->count + i] = l.scales[r];
-            l.element_rights[r * p->count + i] = l.rights[r];
+    for (int r = 0; r < CIRCLET_LANES; r++) /* what is behind a row, the next one's, is next */
+        for (int64_t i = 0; i < p->count; i += CIRCLET_LANES) {
+            v_store_i32(l.element_scales + r * p->count + i, v_splat_i32(l.scales[r]));
+            v_store_i32(l.element_rights + r * p->count + i, v_splat_i32(l.rights[r]));
         }
     const vi low = v_splat_i32(p->low), high = low + 255;
     for (int64_t i = 0; i < rows * p->count; i += CIRCLET_LANES) {

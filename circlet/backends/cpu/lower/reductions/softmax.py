@@ -78,7 +78,7 @@ def power_tables(op: Op) -> tuple[np.ndarray, np.ndarray, int]:
     scaled = gemmlowp.high_mul(gemmlowp.wrap(diff << shift), np.int64(mantissa))
     powers = gemmlowp.exp_on_negative(scaled)
     terms = rounding_divide_by_pot(powers, _SUM_INTEGER_BITS)
-    terms[kept + 1 :] = 0
+    powers[kept + 1 :] = terms[kept + 1 :] = 0
     return powers.astype(np.int32), terms.astype(np.int32), kept
 
 
