@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from circlet.ops.work import check_work
 from circlet.options import PRECISIONS, Options, Shapes
 from circlet.passes import PassManager, Rewriter, pipeline
 from circlet.passes.add_states import add_states
+from circlet.passes.derived import Derived
 from circlet.passes.fold_constants import FoldLedger
 from circlet.passes.fuse_qdq import FuseQdq
 from circlet.placement.by_hand import chosen_by_hand
@@ -133,9 +134,9 @@ def plan(
     budget = template.budget.copy()
     most_work = options.limits.allowed_work(budget.file_bytes)
     targets = parse_targets(options.target)
-    job = CompileJob(options, targets, template.names, loaded, budget, most_work)
-    if job.is_resized:
-        job = replace(job, derived=template.derived)
+    # What a first plan makes is not kept: most networks are never planned again.
+    derived = Derived() if loaded is None else template.derived
+    job = CompileJob(options, targets, template.names, loaded, budget, most_work, derived=derived)
     compilers = _compilers(job)
     model, open_sizes = _rewritten(template, job)
     graph = model.main

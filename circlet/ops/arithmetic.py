@@ -28,7 +28,7 @@ from circlet.ops.requantize import quantize_multiplier
 
 _SQUARE_GUARD_BITS = 7
 _GUARD_BITS = {DType.INT8: 20, DType.UINT8: 20, DType.INT16: 15}
-_SMALLEST_SCALE = 2.0**-120  # trained with quantisation, products that are always 0 get 2**-116
+_LEAST_SCALE = 2.0**-120  # trained with quantisation, products that are always 0 get 2**-116
 
 
 @dataclass(frozen=True)
@@ -144,12 +144,12 @@ def _general_int16(op: Op) -> bool:
 
 
 _SUM_RULES = (
-    affine(0, 1, least=_SMALLEST_SCALE),
+    affine(0, 1, least=_LEAST_SCALE),
     Rule("output-scale", _sum_factor_in_reach, "the output scale is too small", sized=False),
     Rule("int16-form", _general_int16, "int16 sums on power-of-two scales are not supported"),
 )
 _PRODUCT_RULES = (
-    affine(0, 1, least=_SMALLEST_SCALE),
+    affine(0, 1, least=_LEAST_SCALE),
     Rule("output-scale", _product_factor_in_reach, "the output scale is too small", sized=False),
 )
 _SUM_TYPES = "FLOAT32 FLOAT64 INT8 UINT8 INT16 INT32 INT64"

@@ -14,25 +14,23 @@ CIRCLET_INLINE int reduce_keeps_few(const struct reduce_params *p, int type) {
            p->steps[3] == p->inner * element_size(type) && p->reduced[3] >= REDUCE_RUN;
 }
 
-/* The rows of a run, in whole sets of as many as there are lanes; returns how many they are. */
-CIRCLET_INLINE int64_t reduce_sets_of_rows(const char *from, int64_t rows, int64_t kept, vi *sets,
-                                           int kind, int type) {
+/* Rows of a run, a whole number of sets of as many as there are lanes. */
+CIRCLET_INLINE void reduce_sets_of_rows(const char *from, int64_t rows, int64_t kept, vi *sets,
+                                        int kind, int type) {
     const int64_t bytes = CIRCLET_LANES * element_size(type);
-    int64_t row = 0;
-    for (; row + CIRCLET_LANES <= rows; row += CIRCLET_LANES)
+    for (int64_t row = 0; row < rows; row += CIRCLET_LANES)
         for (int64_t r = 0; r < kept; r++, from += bytes)
             sets[r] = reduce_join_i32(sets[r], element_load_i32(from, CIRCLET_LANES, type), kind);
-    return row;
 }
 
 CIRCLET_INLINE void reduce_few(const struct reduce_params *p, const char *from, char *to, int kind,
                                int type, int requantises) {
     const int64_t kept = p->inner, size = element_size(type), rows = p->reduced[3];
+    const int64_t met = rows / CIRCLET_LANES * CIRCLET_LANES; /* in sets; the rest one by one */
     vi sets[REDUCE_FEW];
-    int64_t met = 0;
     for (int64_t r = 0; r < kept; r++) sets[r] = reduce_start_i32(kind);
     for (int64_t run = 0; run < reduce_runs(p); run++)
-        met = reduce_sets_of_rows(from + reduce_offset(p, run), rows, kept, sets, kind, type);
+        reduce_sets_of_rows(from + reduce_offset(p, run), met, kept, sets, kind, type);
     for (int64_t c = 0; c < kept; c += CIRCLET_LANES) {
         const int64_t n = s_min_i64(CIRCLET_LANES, kept - c);
         vi s = reduce_start_i32(kind);

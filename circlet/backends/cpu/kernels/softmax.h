@@ -19,7 +19,6 @@ struct softmax_q8_params {
     int64_t rows;          /* in all */
     int64_t rows_per_task; /* of a task */
     int64_t count;         /* elements of a row */
-    int32_t kept;          /* largest difference to the highest element that counts */
     int32_t low;           /* smallest stored value */
     int32_t falls;         /* whether no power is greater than that of a smaller difference */
 };
@@ -86,8 +85,6 @@ CIRCLET_INLINE void softmax_results(const struct softmax_q8_params *p, void *res
         vi v = v_srdhm(v_load_i32(powers + i), scale);
         v = right > 31 ? v_zero_i32() : v_rdbpot(v, v_splat_i32(right));
         v = v_clamp_i32(v + low, low, high);
-        vi kept = v_iota() + i <= v_splat_i32(p->kept);
-        v = v_select_i32(kept, v, low);
         if (bits == 8) v_narrow_u8((uint8_t *)results + i, v);
         else v_narrow_i16((int16_t *)results + i, v);
         goes_on = bits != 8 || !p->falls || !v_all((vi)(v == low));

@@ -70,8 +70,8 @@ def _lower_float(op: Op, context: Context) -> None:
     context.call(op, kernel, params, operands, (result,), tasks=tasks)
 
 
-def power_tables(op: Op) -> tuple[np.ndarray, np.ndarray, int]:
-    """Powers and sum terms of the differences 0, -1, ... -255, and the last one that counts."""
+def power_tables(op: Op) -> tuple[np.ndarray, np.ndarray]:
+    """Powers and sum terms of the differences 0, -1, ... -255: 0 behind the last that counts."""
     mantissa, shift, smallest = exponent_params(op)
     kept = min(255, -smallest)
     diff = -np.minimum(np.arange(256, dtype=np.int64), kept)
@@ -79,20 +79,20 @@ def power_tables(op: Op) -> tuple[np.ndarray, np.ndarray, int]:
     powers = gemmlowp.exp_on_negative(scaled)
     terms = rounding_divide_by_pot(powers, _SUM_INTEGER_BITS)
     powers[kept + 1 :] = terms[kept + 1 :] = 0
-    return powers.astype(np.int32), terms.astype(np.int32), kept
+    return powers.astype(np.int32), terms.astype(np.int32)
 
 
-def _packed_powers(op: Op) -> tuple[tuple[np.ndarray, ...], tuple[int, bool]]:
-    """The tables; the last difference that counts, and whether powers fall up to it."""
-    *tables, kept = power_tables(op)
-    return tuple(tables), (kept, bool((np.diff(tables[0][: kept + 1]) <= 0).all()))
+def _packed_powers(op: Op) -> tuple[tuple[np.ndarray, ...], bool]:
+    """The tables, and whether no power is greater than that of a smaller difference."""
+    powers, terms = power_tables(op)
+    return (powers, terms), bool((np.diff(powers) <= 0).all())
 
 
 def _lower_stored(op: Op, context: Context) -> None:
     source, result = operand(op, 0), op.outputs[0]
     packed = context.packed(op, "softmax powers", lambda: _packed_powers(op))
     params, tasks = _row_params(op)
-    params["kept"], params["falls"] = packed.fact
+    params["falls"] = int(packed.fact)
     params["low"] = limits(result.dtype)[0]
     operands = (source_ref(context, source), TensorRef(result), *packed.refs)
     flip = 128 if source.dtype == DType.INT8 else 0
